@@ -1,0 +1,29 @@
+"""The error family of schedules: what a request or a stored schedule can have wrong."""
+
+
+class ScheduleError(ValueError):
+    """Base of every error of this package; `reason` is one sentence for the log (E21)."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class BadInstant(ScheduleError):
+    """A text is not an instant in RFC 3339 with an offset (E4)."""
+
+
+class UnknownZone(ScheduleError):
+    """A name is not a zone of the installed tz database (E7)."""
+
+
+class CorruptRecord(ScheduleError):
+    """Stored bytes are not a schedule that this version wrote or can read."""
+
+
+class RequestError(ScheduleError):
+    """A request is refused; `code` is one of the closed list of E21."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
