@@ -9,15 +9,15 @@ class ScheduleError(ValueError):
         self.reason = reason
 
 
-class BadInstant(ScheduleError):
+class BadInstant(ScheduleError):  # noqa: N818 - named for what is wrong, as in E21
     """A text is not an instant in RFC 3339 with an offset (E4)."""
 
 
-class UnknownZone(ScheduleError):
+class UnknownZone(ScheduleError):  # noqa: N818 - named for what is wrong, as in E21
     """A name is not a zone of the installed tz database (E7)."""
 
 
-class CorruptRecord(ScheduleError):
+class CorruptRecord(ScheduleError):  # noqa: N818 - named for what is wrong, as in E21
     """Stored bytes are not a schedule that this version wrote or can read."""
 
 

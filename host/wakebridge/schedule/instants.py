@@ -81,14 +81,16 @@ def parse_instant(text: object) -> int:
 def format_instant(instant_ns: int) -> str:
     """Return `instant_ns` as RFC 3339 in UTC, always with the numeric offset `+00:00` (E13).
 
-    A fraction is written only when there is one, without trailing zeros. `instant_ns` lies
-    within `MIN_NS` to `MAX_NS`.
+    A fraction is written only when there is one, in the fewest of 3, 6 or 9 digits, which every
+    reader of RFC 3339 understands. `instant_ns` lies within `MIN_NS` to `MAX_NS`.
     """
     seconds, nanos = divmod(instant_ns, NS_PER_S)
     if not nanos:
         return (_EPOCH + timedelta(seconds=seconds)).isoformat()
     whole = (_EPOCH_NAIVE + timedelta(seconds=seconds)).isoformat()
-    return f"{whole}.{nanos:09d}".rstrip("0") + "+00:00"
+    fraction = f"{nanos:09d}"
+    digits = 3 if nanos % 1_000_000 == 0 else 6 if nanos % 1000 == 0 else 9
+    return f"{whole}.{fraction[:digits]}+00:00"
 
 
 def format_instant_in(instant_ns: int, zone: str) -> str:

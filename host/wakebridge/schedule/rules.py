@@ -5,7 +5,8 @@ are open below and closed above, `(after, through]`; no occurrence lies after th
 cost of an answer does not depend on how far the anchor is away or how short the period is (E35).
 """
 
-from typing import TypeAlias
+from sys import intern
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -18,7 +19,9 @@ _THURSDAY = 3
 ALL_DAYS = (0, 1, 2, 3, 4, 5, 6)
 
 
-class At(msgspec.Struct, frozen=True, gc=False, tag="at", tag_field="kind"):
+class At(
+    msgspec.Struct, frozen=True, gc=False, tag="at", tag_field="kind", forbid_unknown_fields=True
+):
     """One occurrence, at `due_ns`."""
 
     due_ns: int
@@ -40,13 +43,15 @@ class At(msgspec.Struct, frozen=True, gc=False, tag="at", tag_field="kind"):
         return [self.due_ns][: max(limit, 0) * self.count_between(after_ns, through_ns)]
 
 
-class Every(msgspec.Struct, frozen=True, gc=False, tag="every", tag_field="kind"):
+class Every(
+    msgspec.Struct, frozen=True, gc=False, tag="every", tag_field="kind", forbid_unknown_fields=True
+):
     """Occurrence n is `start_ns + n * period_ns`, n = 0, 1, 2 and so on (E6).
 
     `period_ns` is at least 1. Lateness never shifts an occurrence: all follow from the anchor.
     """
 
-    period_ns: int
+    period_ns: Annotated[int, msgspec.Meta(ge=1)]
     start_ns: int
 
     def next_after(self, after_ns: int) -> int | None:
@@ -82,7 +87,9 @@ class Every(msgspec.Struct, frozen=True, gc=False, tag="every", tag_field="kind"
         return (through_ns - self.start_ns) // self.period_ns + 1
 
 
-class Local(msgspec.Struct, frozen=True, gc=False, tag="local", tag_field="kind"):
+class Local(
+    msgspec.Struct, frozen=True, gc=False, tag="local", tag_field="kind", forbid_unknown_fields=True
+):
     """The wall clock of `zone` reads `time_s` seconds past midnight on one of `days` (E7).
 
     For each listed date the occurrence is the first instant whose local clock reads at or past
@@ -92,8 +99,10 @@ class Local(msgspec.Struct, frozen=True, gc=False, tag="local", tag_field="kind"
     tz database has lost the zone.
     """
 
-    time_s: int
-    days: tuple[int, ...]
+    time_s: Annotated[int, msgspec.Meta(ge=0, lt=_S_PER_DAY)]
+    days: Annotated[
+        tuple[Annotated[int, msgspec.Meta(ge=0, le=6)], ...], msgspec.Meta(min_length=1)
+    ]
     zone: str
 
     def next_after(self, after_ns: int) -> int | None:
@@ -171,8 +180,17 @@ class Local(msgspec.Struct, frozen=True, gc=False, tag="local", tag_field="kind"
     def _listed_dates(self, after: int, through: int) -> int:
         """Return how many dates in (after, through] have a listed weekday."""
         weeks, rest = divmod(through - after, 7)
-        extra = sum((date + _THURSDAY) % 7 in self.days for date in range(after + 1, after + 1 + rest))
+        extra = sum(
+            (date + _THURSDAY) % 7 in self.days for date in range(after + 1, after + 1 + rest)
+        )
         return weeks * len(self.days) + extra
 
 
 Rule: TypeAlias = At | Every | Local
+
+_shared_days: dict[tuple[int, ...], tuple[int, ...]] = {ALL_DAYS: ALL_DAYS}
+
+
+def shared_local(time_s: int, days: tuple[int, ...], zone: str) -> Local:
+    """Return a `Local` that shares its parts with others: many alarms have few zones and days."""
+    return Local(time_s, _shared_days.setdefault(days, days), intern(zone))

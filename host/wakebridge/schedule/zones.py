@@ -165,7 +165,7 @@ def refresh_zone_rules(directory: Path | None = None) -> bool:
     Rules read before are forgotten, so that the next computation uses the new ones.
     `directory` replaces the installed `tzdata` package by another compiled tz database.
     """
-    global _current  # noqa: PLW0603 - the one place that holds the rules in use
+    global _current
     before, _current = _current, ZoneRules(directory or _installed())
     return before is None or before.version != _current.version
 
