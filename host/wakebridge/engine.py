@@ -1,0 +1,371 @@
+"""Scheduled events as a pure machine: state, input and `now` in; answers, changes, effects out.
+
+The engine never emits, stores or waits. `decide` and `evaluate_next` say what should happen,
+`apply` makes it true in memory after the service has committed it, and `deadlines` says when to
+come back. Time is an argument, so years pass in a test in seconds.
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from wakebridge import bus
+from wakebridge.schedule import misfire, record
+from wakebridge.schedule.book import Book, Change, Key
+from wakebridge.schedule.errors import RequestError
+from wakebridge.schedule.instants import Now, format_instant
+from wakebridge.schedule.misfire import Evaluation, Schedule
+from wakebridge.schedule.rules import Local
+
+# A step of the wall clock smaller than this is the ordinary slewing and jitter between two reads of
+# two clocks; a larger one is reported (E70).
+STEP_NOTICED_NS: Final = 500_000_000
+
+_FIELDS_OF_VERB: Final = {
+    "cancel": frozenset({"id", "skill_id"}),
+    "get": frozenset({"id"}),
+    "list": frozenset[str](),
+}
+
+
+class ClockTrust(enum.Enum):
+    """Whether the wall clock can be believed (E71)."""
+
+    SYNCHRONIZED = "synchronized"
+    UNSYNCHRONIZED = "unsynchronized"
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One request as an adapter hands it over.
+
+    `identity` is the authenticated owner where the transport supplies one (E63), `route` the bus
+    that fires go back to. `legacy_event` is set for requests of the older protocol (E90).
+    """
+
+    verb: str
+    body: object
+    context: Mapping[str, object] | None
+    context_json: bytes | None
+    route: str
+    identity: str | None = None
+    legacy_event: str | None = None
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """The answer to give once `change` is durable; no change means the answer stands by itself.
+
+    `ephemeral` changes live in memory only (E50).
+    """
+
+    answer: dict[str, object]
+    change: Change | None = None
+    ephemeral: bool = False
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """What `ovos.scheduler.ready` reports (E53)."""
+
+    schedules: int
+    missed: int
+    clock: ClockTrust
+
+
+class EventEngine:
+    """All scheduled events of all owners."""
+
+    def __init__(self, administrators: Iterable[str] = ()) -> None:
+        self._book = Book()
+        self._administrators = frozenset(administrators)
+        self._clock = ClockTrust.SYNCHRONIZED
+        self._trusted_after_ns = 0
+        self._accepted_untrusted: set[Key] = set()
+        self._last_now: Now | None = None
+
+    # -- start and clock ------------------------------------------------------------------------
+
+    def load(self, schedules: Iterable[Schedule], newest_past_ns: int, now: Now) -> Ready:
+        """Take over the stored schedules; `newest_past_ns` is the newest instant known as past.
+
+        The clock is unsynchronized when it reads earlier than that (E71). Returns what to report
+        before anything is replayed (E53).
+        """
+        for schedule in schedules:
+            self._book.apply(Change(schedule.key, schedule))
+        self._trusted_after_ns = newest_past_ns
+        if now.wall_ns < newest_past_ns:
+            self._clock = ClockTrust.UNSYNCHRONIZED
+        self._last_now = now
+        return self._ready(now)
+
+    def observe(self, now: Now, *, sync_signal: bool = False) -> Ready | None:
+        """Note the time. Returns a second `Ready` when the clock has just become synchronized."""
+        self._last_now = now
+        if self._clock is ClockTrust.SYNCHRONIZED:
+            return None
+        if not sync_signal and now.wall_ns < self._trusted_after_ns:
+            return None
+        self._clock = ClockTrust.SYNCHRONIZED
+        self._restart_untrusted(now)
+        return self._ready(now)
+
+    def clock_step_ns(self, now: Now) -> int:
+        """Return by how much the wall clock was stepped since the last `observe`, or 0."""
+        if self._last_now is None:
+            return 0
+        step_ns = (now.wall_ns - self._last_now.wall_ns) - (now.boot_ns - self._last_now.boot_ns)
+        return step_ns if abs(step_ns) >= STEP_NOTICED_NS else 0
+
+    @property
+    def clock(self) -> ClockTrust:
+        """Whether the wall clock is believed."""
+        return self._clock
+
+    def _ready(self, now: Now) -> Ready:
+        trusted = self._clock is ClockTrust.SYNCHRONIZED
+        due = self._book.pop_due(now, wall_clock_trusted=trusted)
+        for schedule in due:
+            self._book.watch(schedule)
+        missed = sum(misfire.missed_something(schedule, now) for schedule in due)
+        return Ready(len(self._book), missed, self._clock)
+
+    def _restart_untrusted(self, now: Now) -> None:
+        """Let recurrences that were accepted at a meaningless wall time begin now.
+
+        Their first occurrence was computed from a clock that read years too early; without this the
+        owner would hear of occurrences missed before it even asked.
+        """
+        for key in self._accepted_untrusted:
+            schedule = self._book.get(key)
+            if schedule is not None and isinstance(schedule.record.rule, Local):
+                first_ns = schedule.record.rule.next_after(now.wall_ns)
+                self._book.apply(Change(key, msgspec.structs.replace(schedule, next_ns=first_ns)))
+        self._accepted_untrusted.clear()
+
+    # -- requests -------------------------------------------------------------------------------
+
+    def decide(self, request: Request, now: Now) -> Decision:
+        """Return the answer and the change of one request; nothing is changed yet.
+
+        Raises nothing for what a requester can do wrong: that is an answer with `ok: false` (E21).
+        """
+        try:
+            owner = self._owner(request)
+            match request.verb:
+                case "schedule":
+                    return self._schedule(owner, request, now)
+                case "cancel":
+                    return self._cancel(owner, request)
+                case "get":
+                    return self._get(owner, request)
+                case "list":
+                    return self._list(owner, request)
+                case unknown:
+                    raise RequestError(
+                        "invalid_record",
+                        f"there is no request {unknown!r}: use schedule, cancel, get or list",
+                    )
+        except RequestError as refusal:
+            return Decision(bus.refusal(refusal.code, refusal.reason))
+
+    def _owner(self, request: Request) -> str:
+        """Return who asks (E60, E63)."""
+        skill_id = (request.context or {}).get("skill_id")
+        if not isinstance(skill_id, str) or not skill_id:
+            raise RequestError(
+                "invalid_record", "context.skill_id is missing: it names the owner and is a string"
+            )
+        if request.identity is not None and request.identity != skill_id:
+            raise RequestError(
+                "skill_id_mismatch",
+                f"context.skill_id is {skill_id!r}, but you are {request.identity!r}",
+            )
+        return skill_id
+
+    def _schedule(self, owner: str, request: Request, now: Now) -> Decision:
+        stored = self._stored_for_replacement(owner, request.body)
+        parsed = record.parse_record(
+            owner, request.body, now, None if stored is None else stored.record
+        )
+        first_ns = record.first_occurrence(parsed, now)
+        if first_ns is None:
+            raise RequestError("bad_recurrence", "the schedule describes no occurrence")
+        last_fired_ns = None
+        if stored is not None and stored.record.rule == parsed.rule and not stored.one_shot:
+            # The same series goes on: what it has fired stays fired (E51), also after a step back.
+            last_fired_ns = stored.last_fired_ns
+            if last_fired_ns is not None and first_ns <= last_fired_ns:
+                first_ns = parsed.rule.next_after(last_fired_ns)
+        schedule = Schedule(
+            record=parsed,
+            context_json=request.context_json,
+            route=request.route,
+            legacy_event=request.legacy_event,
+            next_ns=first_ns,
+            last_fired_ns=last_fired_ns,
+        )
+        answer: dict[str, object] = {
+            "ok": True,
+            "id": parsed.id,
+            "skill_id": owner,
+            "next": _instant(first_ns),
+            "replaced": stored is not None,
+        }
+        # An ephemeral schedule that replaces a stored one must still delete that one on disk.
+        in_memory = parsed.ephemeral and (stored is None or stored.record.ephemeral)
+        return Decision(answer, Change(schedule.key, schedule), ephemeral=in_memory)
+
+    def _stored_for_replacement(self, owner: str, body: object) -> Schedule | None:
+        schedule_id = body.get("id") if isinstance(body, dict) else None
+        return self._book.get((owner, schedule_id)) if isinstance(schedule_id, str) else None
+
+    def _cancel(self, owner: str, request: Request) -> Decision:
+        body = _body(request)
+        key = self._reachable(owner, body, administrator=owner in self._administrators)
+        schedule = self._book.get(key) if key is not None else None
+        answer: dict[str, object] = {
+            "ok": True,
+            "id": body["id"],
+            "skill_id": key[0] if key is not None else owner,
+            "existed": schedule is not None,
+        }
+        if key is None or schedule is None:
+            return Decision(answer)
+        return Decision(answer, Change(key, None), ephemeral=schedule.record.ephemeral)
+
+    def _get(self, owner: str, request: Request) -> Decision:
+        key = self._reachable(owner, _body(request), administrator=False)
+        schedule = self._book.get(key) if key is not None else None
+        if schedule is None:
+            return Decision({"ok": True, "existed": False, "record": None, "state": None})
+        return Decision({"ok": True, "existed": True, **_described(schedule)})
+
+    def _list(self, owner: str, request: Request) -> Decision:
+        _body(request)
+        everybody = owner in self._administrators
+        schedules = self._book if everybody else self._book.owned_by(owner)
+        return Decision({"ok": True, "schedules": [_described(each) for each in schedules]})
+
+    def _reachable(
+        self, owner: str, body: Mapping[str, object], *, administrator: bool
+    ) -> Key | None:
+        """Return the identity the body names, None when it exists nowhere (E61, E62)."""
+        schedule_id = body.get("id")
+        if not isinstance(schedule_id, str) or not schedule_id:
+            raise RequestError("invalid_record", "id is missing: it is a non-empty string")
+        named = body.get("skill_id", owner)
+        if not isinstance(named, str):
+            raise RequestError("invalid_record", "skill_id must be a string")
+        if named != owner and not administrator:
+            raise RequestError("skill_id_mismatch", f"schedules of {named!r} are not yours")
+        if self._book.get((named, schedule_id)) is not None:
+            return (named, schedule_id)
+        others = self._book.owners_of(schedule_id)
+        if "skill_id" in body or not others:
+            return None
+        if not administrator:
+            raise RequestError(
+                "skill_id_mismatch", f"the schedule {schedule_id!r} belongs to another owner"
+            )
+        if len(others) > 1:
+            raise RequestError(
+                "invalid_record",
+                f"several owners have a schedule {schedule_id!r}: name one in skill_id",
+            )
+        return (next(iter(others)), schedule_id)
+
+    # -- firing ---------------------------------------------------------------------------------
+
+    def due(self, now: Now) -> list[Schedule]:
+        """Take one round of due schedules, each to be evaluated once (E35)."""
+        trusted = self._clock is ClockTrust.SYNCHRONIZED
+        return self._book.pop_due(now, wall_clock_trusted=trusted)
+
+    def evaluate(self, schedule: Schedule, now: Now) -> Evaluation | None:
+        """Return what a schedule of this round owes, or None when it no longer stands or is due.
+
+        One that is no longer due, because the clock was stepped back, is watched again.
+        """
+        if self._book.get(schedule.key) is not schedule:
+            return None
+        evaluation = misfire.evaluate(schedule, now)
+        if evaluation is None:
+            self._book.watch(schedule)
+        return evaluation
+
+    def hold(self, schedule: Schedule) -> None:
+        """Let a due schedule wait for its bus; grace decides when the bus is back."""
+        self._book.hold(schedule)
+
+    def release(self, route: str) -> None:
+        """The bus is back: what was held for it is due for evaluation."""
+        self._book.release(route)
+
+    def watch(self, schedule: Schedule) -> None:
+        """Put a schedule of this round back unevaluated."""
+        self._book.watch(schedule)
+
+    # -- state ----------------------------------------------------------------------------------
+
+    def apply(self, change: Change) -> Change:
+        """Make a change true in memory; returns the change that takes it back."""
+        if self._clock is ClockTrust.UNSYNCHRONIZED:
+            self._accepted_untrusted.add(change.key)
+        return self._book.apply(change)
+
+    def deadlines(self) -> tuple[int | None, int | None]:
+        """Return when something is due next as (wall ns, boot ns)."""
+        wall_ns, boot_ns = self._book.deadlines()
+        if self._clock is ClockTrust.UNSYNCHRONIZED:
+            wall_ns = self._trusted_after_ns
+        return wall_ns, boot_ns
+
+    def earliest_ns(self, now: Now) -> int | None:
+        """Return the earliest due instant on the wall clock: what the board is armed for."""
+        wall_ns, boot_ns = self._book.deadlines()
+        if self._clock is ClockTrust.UNSYNCHRONIZED:
+            wall_ns = None
+        if boot_ns is not None:
+            boot_as_wall_ns = now.wall_ns + boot_ns - now.boot_ns
+            wall_ns = boot_as_wall_ns if wall_ns is None else min(wall_ns, boot_as_wall_ns)
+        return wall_ns
+
+    def __len__(self) -> int:
+        """Return how many schedules there are."""
+        return len(self._book)
+
+
+def _instant(instant_ns: int | None) -> str | None:
+    return None if instant_ns is None else format_instant(instant_ns)
+
+
+def _body(request: Request) -> Mapping[str, object]:
+    """Return the body of a request other than `schedule`, refusing unknown fields (E13)."""
+    if not isinstance(request.body, dict):
+        raise RequestError("invalid_record", "data must be a JSON object")
+    for field in request.body:
+        if field not in _FIELDS_OF_VERB[request.verb]:
+            raise RequestError("invalid_record", f"{request.verb} has no field {field!r}")
+    return request.body
+
+
+def _record_as_stored(schedule: Schedule) -> dict[str, object]:
+    """Return the record with the context that was captured with it (E11)."""
+    wire = schedule.record.to_wire()
+    if schedule.context_json is not None:
+        wire["context"] = msgspec.Raw(schedule.context_json)
+    return wire
+
+
+def _described(schedule: Schedule) -> dict[str, object]:
+    """Return the `{record, state}` pair of E24 and E25."""
+    return {
+        "record": _record_as_stored(schedule),
+        "state": {
+            "next": _instant(schedule.next_ns),
+            "last_fired": _instant(schedule.last_fired_ns),
+            "missed": [format_instant(due_ns) for due_ns in schedule.missed],
+            "remaining": schedule.remaining,
+        },
+    }

@@ -1,0 +1,426 @@
+"""The only writer of scheduled events.
+
+One task takes turns between firing what is due and answering what was asked. It commits before it
+answers and before it arms; a fire is emitted, then committed, and nothing else leaves in between
+(E51). Requests that arrive together share one commit.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from wakebridge.bus import (
+    MISSED_TYPE,
+    READY_TYPE,
+    Bus,
+    BusMessage,
+    BusUnavailable,
+    Undeliverable,
+    refusal,
+)
+from wakebridge.clock import Clock
+from wakebridge.engine import Decision, EventEngine, Ready, Request
+from wakebridge.schedule.book import Change
+from wakebridge.schedule.instants import Now, format_instant
+from wakebridge.schedule.misfire import Evaluation, Fire, Missed, Schedule
+from wakebridge.store.errors import StoreError
+from wakebridge.store.schedules_sqlite import Loaded
+
+log = logging.getLogger(__name__)
+
+# Requests waiting for their turn. Beyond this the answer is "busy", so that a flood by one owner
+# costs bounded memory (at 20 kB a request, 80 MB) and the others are served in turn.
+PENDING_MAX: Final = 4096
+
+# Requests that share one commit. Large enough that a burst costs few fsyncs, small enough that the
+# first of them does not wait for the last.
+BATCH_MAX: Final = 128
+
+# Fires between two looks at the waiting requests: with one commit each, some tens of milliseconds.
+FIRES_PER_TURN: Final = 32
+
+# How soon a commit that failed after its fire is tried again; until it holds, nothing else leaves.
+COMMIT_RETRY_S: Final = 1.0
+
+_NS_PER_S: Final = 1_000_000_000
+
+_RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class EventStore(Protocol):
+    """Where schedules are kept. `commit` is atomic and durable, or raises `StoreError`."""
+
+    def load(self, now_ns: int) -> Loaded:
+        """Return what is stored, or raise `StateUnreadable`."""
+        ...
+
+    async def commit(self, changes: Sequence[Change], now_ns: int) -> None:
+        """Make all changes durable, or raise `StoreError` having made none."""
+        ...
+
+    async def reset_watermark(self, now_ns: int) -> None:
+        """Take `now_ns` as the newest instant known to be past."""
+        ...
+
+
+class Timer(Protocol):
+    """Waits for a deadline, a step of the clock, or a `wake`."""
+
+    async def wait(self, now: Now, wall_ns: int | None, boot_ns: int | None) -> None:
+        """Return at the earlier deadline or when woken."""
+        ...
+
+    def wake(self) -> None:
+        """End the wait."""
+        ...
+
+
+class _Pending(msgspec.Struct, frozen=True):
+    request: Request
+    answered: asyncio.Future[dict[str, object]]
+
+
+class EventService:
+    """Scheduled events: implements `wakebridge.bus.Scheduler`.
+
+    `plan_changed` is called whenever the earliest due instant may have moved. `replay_delay_s`
+    is the optional readiness condition of E53: late fires wait that long after `ready`.
+    """
+
+    def __init__(
+        self,
+        engine: EventEngine,
+        store: EventStore,
+        clock: Clock,
+        timer: Timer,
+        plan_changed: Callable[[], None],
+        replay_delay_s: float = 0.0,
+    ) -> None:
+        self._engine = engine
+        self._store = store
+        self._clock = clock
+        self._timer = timer
+        self._plan_changed = plan_changed
+        self._replay_delay_s = replay_delay_s
+        self._buses: dict[str, Bus] = {}
+        self._up: set[str] = set()
+        self._announced: set[str] = set()
+        self._replaying: dict[str, asyncio.TimerHandle] = {}
+        self._pending: deque[_Pending] = deque()
+        self._round: deque[Schedule] = deque()
+        self._came_up: deque[str] = deque()
+        self._sync_signalled = False
+        self._planned_ns: int | None = None
+        self._ready: Ready | None = None
+
+    # -- the Scheduler port: called by adapters ---------------------------------------------------
+
+    def attach(self, bus: Bus) -> None:
+        """Make a bus known before `run`; it counts as down until it says `bus_up`."""
+        self._buses[bus.name] = bus
+
+    async def request(
+        self,
+        verb: str,
+        body: object,
+        context: Mapping[str, object] | None,
+        route: str,
+        identity: str | None,
+        *,
+        legacy_event: str | None = None,
+    ) -> dict[str, object]:
+        """Answer one request; see `wakebridge.bus.Scheduler.request`."""
+        if len(self._pending) >= PENDING_MAX:
+            return refusal("internal", "busy: too many requests are waiting, try again")
+        context_json = None if context is None else msgspec.json.encode(context)
+        request = Request(verb, body, context, context_json, route, identity, legacy_event)
+        answered: asyncio.Future[dict[str, object]] = asyncio.get_running_loop().create_future()
+        self._pending.append(_Pending(request, answered))
+        self._timer.wake()
+        return await answered
+
+    def bus_up(self, name: str) -> None:
+        """The bus takes messages again: announce `ready` once, then fire what was held."""
+        self._up.add(name)
+        self._came_up.append(name)
+        self._timer.wake()
+
+    def bus_down(self, name: str) -> None:
+        """The bus is gone: what comes due for it is held, and grace decides later."""
+        self._up.discard(name)
+
+    def clock_synced(self) -> None:
+        """The deployment has set the clock (E71)."""
+        self._sync_signalled = True
+        self._timer.wake()
+
+    def earliest_ns(self, now: Now) -> int | None:
+        """Return the earliest due instant in wall ns: the board is armed for it."""
+        return self._engine.earliest_ns(now)
+
+    def health(self) -> dict[str, object]:
+        """Return what a person wants to know first."""
+        return {
+            "schedules": len(self._engine),
+            "clock": self._engine.clock.value,
+            "buses": {name: name in self._up for name in self._buses},
+            "requests_waiting": len(self._pending),
+        }
+
+    # -- the writer -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Load the store. Raises `StateUnreadable`; nothing is written."""
+        now = self._clock.now()
+        loaded = self._store.load(now.wall_ns)
+        self._ready = self._engine.load(loaded.schedules, loaded.newest_past_ns, now)
+        log.info(
+            "%d schedules loaded, %d missed something, clock %s",
+            self._ready.schedules,
+            self._ready.missed,
+            self._ready.clock.value,
+        )
+
+    async def run(self) -> None:
+        """Serve until cancelled. Call `start` first."""
+        while True:
+            await self._turn()
+            now = self._clock.now()
+            self._note_plan(now)
+            if not (self._pending or self._round or self._came_up):
+                await self._timer.wait(now, *self._engine.deadlines())
+
+    async def _turn(self) -> None:
+        """Do one bounded portion of everything that can be done now."""
+        await self._observe_clock()
+        while self._came_up:
+            await self._greet(self._came_up.popleft())
+        if not self._round:
+            self._round.extend(self._engine.due(self._clock.now()))
+        for _ in range(min(FIRES_PER_TURN, len(self._round))):
+            await self._evaluate(self._round.popleft())
+        await self._answer_batch()
+
+    async def _observe_clock(self) -> None:
+        now = self._clock.now()
+        step_ns = self._engine.clock_step_ns(now)
+        if step_ns:
+            log.warning("the wall clock was stepped by %+.3f s", step_ns / _NS_PER_S)
+        signalled, self._sync_signalled = self._sync_signalled, False
+        ready = self._engine.observe(now, sync_signal=signalled)
+        if ready is None:
+            return
+        self._ready = ready
+        if signalled:
+            await self._durable(lambda: self._store.reset_watermark(now.wall_ns))
+        for name in sorted(self._up):
+            await self._announce(name)
+
+    async def _greet(self, name: str) -> None:
+        """A bus came up: `ready` first, only then what it missed (E53)."""
+        if name not in self._up:
+            return
+        if name in self._announced or not await self._announce(name):
+            self._release(name)
+        elif self._replay_delay_s > 0:
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(self._replay_delay_s, self._release_later, name)
+            self._replaying[name] = timer
+        else:
+            self._release(name)
+
+    def _release(self, name: str) -> None:
+        if name in self._up and name not in self._replaying:
+            self._engine.release(name)
+
+    def _release_later(self, name: str) -> None:
+        del self._replaying[name]
+        self._release(name)
+        self._timer.wake()
+
+    async def _announce(self, name: str) -> bool:
+        """Emit `ovos.scheduler.ready` on one bus; returns whether the bus took it."""
+        assert self._ready is not None
+        data = {
+            "schedules": self._ready.schedules,
+            "missed": self._ready.missed,
+            "clock": self._ready.clock.value,
+        }
+        message = BusMessage(READY_TYPE, msgspec.json.encode(data), {}, owner=None)
+        try:
+            await self._buses[name].emit(message)
+        except BusUnavailable:
+            self._up.discard(name)
+            return False
+        self._announced.add(name)
+        return True
+
+    # -- firing -----------------------------------------------------------------------------------
+
+    async def _evaluate(self, schedule: Schedule) -> None:
+        """Fire, report or hold one due schedule, and commit what became of it."""
+        if schedule.route not in self._up or schedule.route in self._replaying:
+            self._engine.hold(schedule)
+            return
+        evaluation = self._engine.evaluate(schedule, self._clock.now())
+        if evaluation is None:
+            return
+        try:
+            await self._emit(schedule.route, evaluation)
+        except BusUnavailable as error:
+            log.warning("bus %s: %s; its events wait", schedule.route, error)
+            self._up.discard(schedule.route)
+            self._engine.hold(schedule)
+            return
+        change = Change(schedule.key, evaluation.successor)
+        if not schedule.record.ephemeral:
+            await self._durable(lambda: self._store.commit([change], self._clock.now().wall_ns))
+        self._engine.apply(change)
+
+    async def _emit(self, route: str, evaluation: Evaluation) -> None:
+        bus = self._buses[route]
+        try:
+            if evaluation.missed is not None:
+                await bus.emit(_missed_message(evaluation.missed))
+            if evaluation.fire is not None:
+                await bus.emit(_fire_message(evaluation.fire, self._clock.now().wall_ns))
+        except Undeliverable as error:
+            # It counts as emitted: one owner's record never holds up another's (E35).
+            log.error("bus %s cannot carry an event of %s: %s", route, evaluation, error)
+
+    async def _durable(self, write: Callable[[], "asyncio.Future[None] | object"]) -> None:
+        """Repeat a write until it holds. What it records has happened, so there is no way back.
+
+        Meanwhile no fire leaves, and every request is answered `internal` (E27, E51).
+        """
+        while True:
+            try:
+                await write()  # type: ignore[misc]
+                return
+            except StoreError as error:
+                log.error("%s; firing pauses until this can be stored", error)
+                self._refuse_pending(str(error))
+                await asyncio.sleep(COMMIT_RETRY_S)
+                self._refuse_pending(str(error))
+
+    # -- answering --------------------------------------------------------------------------------
+
+    def _refuse_pending(self, reason: str) -> None:
+        while self._pending:
+            _answer(self._pending.popleft(), refusal("internal", reason))
+
+    async def _answer_batch(self) -> None:
+        """Decide the waiting requests in order, commit them together, then answer."""
+        batch = [self._pending.popleft() for _ in range(min(BATCH_MAX, len(self._pending)))]
+        if not batch:
+            return
+        try:
+            answers = await self._decide_and_commit(batch)
+        except StoreError as error:
+            if len(batch) == 1:
+                log.error("%s", error)
+                answers = [refusal("internal", str(error))]
+            else:
+                answers = [await self._alone(pending) for pending in batch]
+        for pending, answer in zip(batch, answers, strict=True):
+            _answer(pending, answer)
+
+    async def _alone(self, pending: _Pending) -> dict[str, object]:
+        """Give one request of a failed batch its own commit."""
+        try:
+            return (await self._decide_and_commit([pending]))[0]
+        except StoreError as error:
+            return refusal("internal", str(error))
+
+    async def _decide_and_commit(self, batch: Sequence[_Pending]) -> list[dict[str, object]]:
+        """Return the answers once their changes are durable; raises `StoreError`, changing nothing.
+
+        Changes are made in memory first, so that later requests of the batch see earlier ones, and
+        are taken back in reverse order when the commit fails.
+        """
+        now = self._clock.now()
+        answers, durable, inverses = [], [], []
+        for pending in batch:
+            decision = self._decide(pending.request, now)
+            answers.append(decision.answer)
+            if decision.change is not None:
+                inverses.append(self._engine.apply(decision.change))
+                if not decision.ephemeral:
+                    durable.append(_on_disk(decision.change))
+        if durable:
+            try:
+                await self._store.commit(durable, now.wall_ns)
+            except StoreError:
+                for inverse in reversed(inverses):
+                    self._engine.apply(inverse)
+                raise
+        return answers
+
+    def _decide(self, request: Request, now: Now) -> Decision:
+        try:
+            return self._engine.decide(request, now)
+        except Exception:
+            # A fault of ours must not stop every owner's schedules: it is one `internal` answer.
+            log.exception("the request %s failed", request.verb)
+            return Decision(refusal("internal", "the request could not be evaluated"))
+
+    def _note_plan(self, now: Now) -> None:
+        earliest_ns = self._engine.earliest_ns(now)
+        if earliest_ns != self._planned_ns:
+            self._planned_ns = earliest_ns
+            self._plan_changed()
+
+
+def _on_disk(change: Change) -> Change:
+    """Return what the store must hold: an ephemeral schedule is there only by its absence (E50)."""
+    if change.schedule is not None and change.schedule.record.ephemeral:
+        return Change(change.key, None)
+    return change
+
+
+def _answer(pending: _Pending, answer: dict[str, object]) -> None:
+    if not pending.answered.done():  # its adapter may have stopped waiting
+        pending.answered.set_result(answer)
+
+
+def _fire_message(fire: Fire, fired_ns: int) -> BusMessage:
+    """Build the fired event: stored data and context, plus the `scheduler` key (E30)."""
+    schedule = fire.schedule
+    # Raw values: what the owner sent comes back byte for byte (E11).
+    context: dict[str, object] = dict(_RAW_OBJECT.decode(schedule.context_json or b"{}"))
+    context["scheduler"] = {
+        "id": schedule.record.id,
+        "skill_id": schedule.record.skill_id,
+        "due": format_instant(fire.due_ns),
+        "fired": format_instant(fired_ns),
+        "remaining": fire.remaining,
+    }
+    return BusMessage(
+        schedule.legacy_event or schedule.record.event,
+        schedule.record.data_json,
+        context,
+        schedule.record.skill_id,
+    )
+
+
+def _missed_message(missed: Missed) -> BusMessage:
+    """Build `ovos.scheduler.missed` (E41). `missed_total` appears when the list is cut."""
+    record = missed.schedule.record
+    data: dict[str, object] = {
+        "id": record.id,
+        "skill_id": record.skill_id,
+        "missed": [format_instant(due_ns) for due_ns in missed.due_ns],
+        "fired_late": _instant(missed.fired_late_ns),
+        "next": _instant(missed.next_ns),
+    }
+    if missed.total > len(missed.due_ns):
+        data["missed_total"] = missed.total
+    return BusMessage(MISSED_TYPE, msgspec.json.encode(data), {}, record.skill_id)
+
+
+def _instant(instant_ns: int | None) -> str | None:
+    return None if instant_ns is None else format_instant(instant_ns)

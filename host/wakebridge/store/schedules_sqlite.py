@@ -1,0 +1,225 @@
+"""Scheduled events in SQLite: WAL, synchronous=FULL, one transaction per commit (E50 to E52).
+
+All writing happens on one thread of its own, so that a slow disk delays the answer that waits for
+it and nothing else. A commit touches the leaf page of each changed schedule and the watermark page.
+"""
+
+import asyncio
+import os
+import secrets
+import sqlite3
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from wakebridge.schedule.book import Change
+from wakebridge.schedule.misfire import Schedule
+from wakebridge.schedule.rules import Local
+from wakebridge.schedule.stored import decode_stored, encode_stored
+from wakebridge.schedule.zones import zone_rules_version
+from wakebridge.store.errors import StateUnreadable, StoreError
+
+SCHEMA_VERSION: Final = 1
+
+# Sixteen bits of a countdown's token; 0 marks one that was set by hand.
+LEASE_MAX: Final = 0xFFFF
+
+# 4 MB of log before it is folded into the database: folding costs two fsyncs, so it is made rare.
+_CHECKPOINT_PAGES: Final = 1000
+
+# next, last fired, consumed, missed: the moving part of a schedule (see the schema).
+_PROGRESS = msgspec.json.Decoder(tuple[int | None, int | None, int, tuple[int, ...]])
+
+# The watermark columns are 64-bit integers; a fire beyond the year 2262 counts as the last instant.
+_WATERMARK_MAX_NS: Final = 2**63 - 1
+
+_UPSERT: Final = (
+    "INSERT OR REPLACE INTO schedules (skill_id, id, record, context, route, legacy_event,"
+    " progress) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_DELETE: Final = "DELETE FROM schedules WHERE skill_id = ? AND id = ?"
+_WATERMARK: Final = "UPDATE bridge SET written_ns = ?, fired_ns = max(fired_ns, ?), zone_rules = ?"
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """What the store held: the schedules, and the newest instant known to be past (E71).
+
+    `lease` is this bridge's own number, 1 to 65535, made once: it marks countdowns as ours.
+    """
+
+    schedules: list[Schedule]
+    newest_past_ns: int
+    lease: int
+
+
+class SchedulesSqlite:
+    """The store of scheduled events. Opened once, written by the service alone.
+
+    Raises `StateUnreadable` when the file is there but is not ours or not understood; it is then
+    left as it is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="schedules")
+        try:
+            self._db = self._writer.submit(_open, path).result()
+        except BaseException:
+            self._writer.shutdown()
+            raise
+
+    def load(self, now_ns: int) -> Loaded:
+        """Return everything stored. Raises `StateUnreadable` when a row is not understood.
+
+        Occurrences of `local` schedules are computed again when the zone rules have changed since
+        they were stored (E7c).
+        """
+        return self._writer.submit(_load, self._db, self.path, now_ns).result()
+
+    async def commit(self, changes: Sequence[Change], now_ns: int) -> None:
+        """Make the changes durable in one transaction, or raise `StoreError` and change nothing."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._writer, _commit, self._db, changes, now_ns)
+
+    async def reset_watermark(self, now_ns: int) -> None:
+        """Forget a newest write that lay in the future, after a synchronization signal (E71)."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._writer, _reset_watermark, self._db, now_ns)
+
+    def close(self) -> None:
+        """Close the database; what was committed stays."""
+        self._writer.submit(self._db.close).result()
+        self._writer.shutdown()
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    # The file is made before SQLite sees it, so that its mode does not depend on the umask, and
+    # the log files inherit the mode from it.
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        os.fchmod(descriptor, 0o600)
+        os.close(descriptor)
+        db = sqlite3.connect(path, isolation_level=None, check_same_thread=True)
+    except (OSError, sqlite3.Error) as error:
+        raise StateUnreadable(f"{path} cannot be opened: {error}") from error
+    try:
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            _create(db)
+        elif version != SCHEMA_VERSION:
+            raise StateUnreadable(
+                f"{path} has schema version {version}; this program reads {SCHEMA_VERSION}"
+            )
+    except sqlite3.Error as error:
+        db.close()
+        raise StateUnreadable(f"{path} is not a readable database: {error}") from error
+    except StateUnreadable:
+        db.close()
+        raise
+    return db
+
+
+def _create(db: sqlite3.Connection) -> None:
+    schema = resources.files("wakebridge.store").joinpath("schemas/schedules_v1.sql").read_text()
+    lease = 1 + secrets.randbelow(LEASE_MAX)
+    db.executescript(
+        f"BEGIN;\n{schema}\nINSERT INTO bridge VALUES (1, 0, 0, '', {lease});\n"
+        f"PRAGMA user_version = {SCHEMA_VERSION};\nCOMMIT;"
+    )
+
+
+def _load(db: sqlite3.Connection, path: Path, now_ns: int) -> Loaded:
+    schedules: list[Schedule] = []
+    append = schedules.append
+    key: tuple[object, object] = ("", "")
+    try:
+        written_ns, fired_ns, zone_rules, lease = db.execute(
+            "SELECT written_ns, fired_ns, zone_rules, lease FROM bridge"
+        ).fetchone()
+        for row in db.execute(
+            "SELECT skill_id, id, record, context, route, legacy_event, progress FROM schedules"
+        ):
+            key = row[:2]
+            context, route, legacy_event = row[3:6]
+            next_ns, last_fired_ns, consumed, missed = _PROGRESS.decode(row[6])
+            schedule = Schedule(
+                decode_stored(row[2]),
+                context,
+                route,
+                legacy_event,
+                next_ns,
+                last_fired_ns,
+                consumed,
+                missed,
+            )
+            if schedule.key != key:
+                raise ValueError(f"the record names {schedule.key}")
+            append(schedule)
+    except (sqlite3.Error, ValueError, TypeError, msgspec.MsgspecError) as error:
+        raise StateUnreadable(f"{path}: schedule {key}: {error}") from error
+    if zone_rules != zone_rules_version():
+        schedules = [_with_new_zone_rules(schedule, now_ns) for schedule in schedules]
+    return Loaded(schedules, max(written_ns, fired_ns), lease)
+
+
+def _with_new_zone_rules(schedule: Schedule, now_ns: int) -> Schedule:
+    """Move a future occurrence of a `local` schedule to where today's rules put it (E7c)."""
+    rule, next_ns = schedule.record.rule, schedule.next_ns
+    if not isinstance(rule, Local) or next_ns is None or next_ns <= now_ns:
+        return schedule
+    after_ns = max(now_ns, schedule.last_fired_ns or now_ns)
+    moved_ns = rule.next_after(after_ns)
+    until_ns = schedule.record.until_ns
+    if moved_ns is not None and until_ns is not None and moved_ns > until_ns:
+        moved_ns = None
+    return msgspec.structs.replace(schedule, next_ns=moved_ns)
+
+
+def _commit(db: sqlite3.Connection, changes: Sequence[Change], now_ns: int) -> None:
+    fired_ns = 0
+    try:
+        db.execute("BEGIN IMMEDIATE")
+        for change in changes:
+            if change.schedule is None:
+                db.execute(_DELETE, change.key)
+            else:
+                db.execute(_UPSERT, _row(change.schedule))
+                fired_ns = max(fired_ns, change.schedule.last_fired_ns or 0)
+        db.execute(_WATERMARK, (now_ns, min(fired_ns, _WATERMARK_MAX_NS), zone_rules_version()))
+        db.execute("COMMIT")
+    except sqlite3.Error as error:
+        _roll_back(db)
+        raise StoreError(f"schedules could not be stored: {error}") from error
+
+
+def _reset_watermark(db: sqlite3.Connection, now_ns: int) -> None:
+    try:
+        db.execute("UPDATE bridge SET written_ns = ?, fired_ns = min(fired_ns, ?)", (now_ns,) * 2)
+    except sqlite3.Error as error:
+        _roll_back(db)
+        raise StoreError(f"the watermark could not be stored: {error}") from error
+
+
+def _roll_back(db: sqlite3.Connection) -> None:
+    if db.in_transaction:
+        db.execute("ROLLBACK")
+
+
+def _row(schedule: Schedule) -> tuple[object, ...]:
+    return (
+        *schedule.key,
+        encode_stored(schedule.record),
+        schedule.context_json,
+        schedule.route,
+        schedule.legacy_event,
+        msgspec.json.encode(
+            (schedule.next_ns, schedule.last_fired_ns, schedule.consumed, schedule.missed)
+        ),
+    )
