@@ -1,0 +1,72 @@
+"""Lets host input reach the unix MicroPython no faster than it can take it. Pure, `now` is given.
+
+The unix port switches its terminal mode between program and REPL with TCSAFLUSH, which throws away
+input that arrived too early; a board loses none of it. So after a byte that makes the REPL do
+something, the rest waits for the answer. Frames contain none of these bytes and never wait.
+"""
+
+from wakebridge.simboard import limits
+
+_INTERRUPT = 0x03
+_AT_PROMPT = frozenset(b"\x01\x02\x03\x04\r")
+_AT_RAW_PROMPT = frozenset(b"\x01\x02\x03\x04")
+_IN_PROGRAM = frozenset((_INTERRUPT,))
+
+
+class InputGate:
+    """Queues host input and says how much of it may go to the interpreter now. Times in seconds."""
+
+    def __init__(self) -> None:
+        self._queue = bytearray()
+        self._waiting = False
+        self._interrupting = False
+        self._last_output_s: float | None = None
+        self._latest_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    def offer(self, data: bytes) -> None:
+        """Queue input from the host."""
+        self._queue += data
+
+    def clear(self) -> None:
+        """Forget everything, as a board that loses power does."""
+        self._queue.clear()
+        self._waiting = False
+
+    def output_seen(self, now_s: float) -> None:
+        """Note that the interpreter wrote something."""
+        self._last_output_s = now_s
+
+    def take(self, now_s: float, in_program: bool, raw: bool) -> bytes:
+        """Return the bytes that may be written now."""
+        if self._waiting and not self._answered(now_s, in_program):
+            return b""
+        self._waiting = False
+        stops = _IN_PROGRAM if in_program else _AT_RAW_PROMPT if raw else _AT_PROMPT
+        count = next((i + 1 for i, byte in enumerate(self._queue) if byte in stops), 0)
+        taken = bytes(self._queue[: count or len(self._queue)])
+        del self._queue[: len(taken)]
+        if count:
+            self._waiting = True
+            self._interrupting = in_program
+            self._last_output_s = None
+            pause = limits.GATE_INTERRUPT_S if in_program else limits.GATE_SILENT_S
+            self._latest_s = now_s + pause
+        return taken
+
+    def _answered(self, now_s: float, in_program: bool) -> bool:
+        if now_s >= self._latest_s:
+            return True
+        if self._last_output_s is None or (self._interrupting and in_program):
+            return False
+        return now_s >= self._last_output_s + limits.GATE_QUIET_S
+
+    def next_s(self, now_s: float) -> float | None:
+        """Return when to call `take` again; None when only new input can change anything."""
+        if not self._waiting or not self._queue:
+            return None
+        if self._last_output_s is None:
+            return self._latest_s
+        return min(self._latest_s, max(now_s, self._last_output_s) + limits.GATE_QUIET_S)
