@@ -91,11 +91,11 @@ def parse_record(skill_id: str, body: object, now: Now, stored: Record | None) -
     """
     given = require_object(body, "the request")
     refuse_unknown(given, _FIELDS, "a schedule")
+    record_id = read_name(_required(given, "id"), "id", ID_MAX_CHARS)
+    event = _read_event(_required(given, "event"), skill_id)
     timing = _sole_timing(given)
     wire = dict(given)
     rule, in_boot_due_ns = _read_timing(timing, wire, now, stored)
-    record_id = read_name(_required(given, "id"), "id", ID_MAX_CHARS)
-    event = _read_event(_required(given, "event"), skill_id)
     until_ns, count = _read_bounds(timing, wire)
     encoded, data_from = _encode_body(wire)
     record = Record(

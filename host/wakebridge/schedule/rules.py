@@ -16,6 +16,8 @@ from wakebridge.schedule.instants import MAX_NS, NS_PER_S
 _S_PER_DAY = 86_400
 _THURSDAY = 3
 """Weekday of day 0 of the Unix epoch, counted from Monday."""
+_LAST_DATE = MAX_NS // NS_PER_S // _S_PER_DAY + 2
+"""No later date can have an occurrence before the year 10000 in any zone."""
 ALL_DAYS = (0, 1, 2, 3, 4, 5, 6)
 
 
@@ -41,6 +43,10 @@ class At(
     def latest(self, after_ns: int, through_ns: int, limit: int) -> list[int]:
         """Return the `limit` latest occurrences in (after, through], oldest first."""
         return [self.due_ns][: max(limit, 0) * self.count_between(after_ns, through_ns)]
+
+    def nth_after(self, after_ns: int, nth: int) -> int | None:
+        """Return the `nth` (1, 2, ...) occurrence later than `after_ns`, if there are so many."""
+        return self.next_after(after_ns) if nth == 1 else None
 
 
 class Every(
@@ -80,6 +86,11 @@ class Every(
             return []
         count = min(self.count_between(after_ns, through_ns), limit)
         return [last_ns - n * self.period_ns for n in range(count - 1, -1, -1)]
+
+    def nth_after(self, after_ns: int, nth: int) -> int | None:
+        """Return the `nth` (1, 2, ...) occurrence later than `after_ns`, if there are so many."""
+        due_ns = self.start_ns + (self._count_through(after_ns) + nth - 1) * self.period_ns
+        return due_ns if due_ns <= MAX_NS else None
 
     def _count_through(self, through_ns: int) -> int:
         if through_ns < self.start_ns:
@@ -168,6 +179,23 @@ class Local(
                 found.append(due_s * NS_PER_S)
         found.reverse()
         return found
+
+    def nth_after(self, after_ns: int, nth: int) -> int | None:
+        """Return the `nth` (1, 2, ...) occurrence later than `after_ns`, if there are so many.
+
+        A jump over as many listed dates as `nth` lands at most as far short as dates were dropped
+        or shared in between, which clock changes do once or twice a year at most.
+        """
+        table = zones.table(self.zone)
+        weeks = (nth - 1) // len(self.days)
+        date = self._dates_reached(table, after_ns // NS_PER_S) + 7 * weeks
+        if date > _LAST_DATE:
+            return None
+        jumped_to_ns = table.first_reaching(date * _S_PER_DAY + self.time_s) * NS_PER_S
+        due_ns: int | None = max(jumped_to_ns, after_ns)
+        for _ in range(nth - self.count_between(after_ns, jumped_to_ns)):
+            due_ns = None if due_ns is None else self.next_after(due_ns)
+        return due_ns
 
     def _dates_reached(self, table: zones.ZoneTable, instant_s: int) -> int:
         """Return the last date (day of the epoch) whose nominal time was reached by then."""
