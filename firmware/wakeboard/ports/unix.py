@@ -1,0 +1,85 @@
+"""The board on the desk: MicroPython's unix port behind a pseudo-terminal.
+
+Ticks: CLOCK_MONOTONIC, which stands still while the desk itself is suspended; WAKEBOARD_CLOCK_PPM
+or the file WAKEBOARD_CLOCK_PPM_FILE lets it run fast (positive) or slow, in parts per million.
+Backup: the file WAKEBOARD_BACKUP, which whoever plays the power supply deletes at a power loss.
+Wake line: each level is written as a line to the FIFO WAKEBOARD_WAKE_LINE, whatever pin is set.
+Reset cause and restart: from the desk's own `machine` module; without one unknown, and an exit.
+Stream: standard input and output.
+Not possible: pins, UARTs, sleep.
+"""
+
+import os
+import sys
+import time
+
+import machine
+from wakeboard import ports
+from wakewire.codes import CLOCK_CRYSTAL, RESET_UNKNOWN
+
+_PPM_CHECK_US = 500000  # how often the file with the clock's rate is read again
+
+
+class Port(ports.Port):
+    """The unix port; its hardware is in the environment."""
+
+    clock_quality = CLOCK_CRYSTAL
+
+    def __init__(self):
+        self._ppm = float(os.getenv("WAKEBOARD_CLOCK_PPM") or 0)
+        self._ppm_file = os.getenv("WAKEBOARD_CLOCK_PPM_FILE")
+        self._raw_us = self._checked_us = self._us = time.ticks_us()
+        self._read_ppm()
+
+    def ticks_ms(self):
+        """Ticks at the wanted rate; a change of the rate makes them no jump."""
+        raw_us = time.ticks_us()
+        step_us = time.ticks_diff(raw_us, self._raw_us)
+        self._raw_us = raw_us
+        self._us += step_us + (step_us * self._ppm / 1000000 if self._ppm else 0)
+        if self._ppm_file and time.ticks_diff(raw_us, self._checked_us) > _PPM_CHECK_US:
+            self._checked_us = raw_us
+            self._read_ppm()
+        return int(self._us) // 1000
+
+    def _read_ppm(self):
+        try:
+            with open(self._ppm_file) as file:
+                self._ppm = float(file.read())
+        except (OSError, TypeError, ValueError):
+            pass
+
+    def unique_id(self):
+        """The desk's, where it gives one."""
+        return machine.unique_id() if hasattr(machine, "unique_id") else b"desk"
+
+    def reset_cause(self):
+        """The desk's, where it tells one."""
+        return super().reset_cause() if hasattr(machine, "reset_cause") else RESET_UNKNOWN
+
+    def other_backup(self):
+        """The file of the desk's backup memory, which wears nothing."""
+        path = os.getenv("WAKEBOARD_BACKUP")
+        if not path:
+            return None
+        store = ports.FileBackup(path)
+        store.wears = False
+        return store
+
+    def wake_line(self, config):
+        """The FIFO that whoever watches the line reads; without one there is no line."""
+        path = os.getenv("WAKEBOARD_WAKE_LINE")
+        if not path:
+            return super().wake_line(config)
+
+        def level(active):
+            with open(path, "wb") as line:
+                line.write(b"1\n" if active else b"0\n")
+
+        return level
+
+    def restart(self):
+        """Reset the desk board; without a desk end the process."""
+        if hasattr(machine, "reset"):
+            machine.reset()
+        sys.exit(0)
