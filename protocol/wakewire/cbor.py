@@ -18,58 +18,50 @@ def encode(value: object) -> bytes:
     out = bytearray()
     _write(out, value, DEPTH_MAX)
     if len(out) > PAYLOAD_MAX:
-        raise CborError("too long")
+        raise CborError("length")
     return bytes(out)
 
 
 def _write(out: bytearray, value: object, depth: int) -> None:
     if value is None:
         out.append(0xF6)
-    elif value is True:
-        out.append(0xF5)
-    elif value is False:
-        out.append(0xF4)
+    elif isinstance(value, bool):
+        out.append(0xF4 + value)
     elif isinstance(value, int):
         if value < 0:
             _head(out, 0x20, -1 - value)
         else:
             _head(out, 0x00, value)
     elif isinstance(value, str):
-        raw = _octets(value)
+        try:
+            raw = value.encode()
+        except UnicodeError:  # a surrogate, which only CPython's strings can hold
+            raise CborError("text") from None
         _head(out, 0x60, len(raw))
         out.extend(raw)
     elif isinstance(value, (bytes, bytearray, memoryview)):
         _head(out, 0x40, len(value))
         out.extend(value)
-    elif isinstance(value, (list, tuple)):
-        if not depth:
-            raise CborError("too deep")
+    elif isinstance(value, (list, tuple)) and depth:
         _head(out, 0x80, len(value))
         for item in value:
             _write(out, item, depth - 1)
     else:
-        raise CborError("bad type")
-
-
-def _octets(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeError:  # CPython's strings can hold surrogates
-        pass
-    raise CborError("bad text")
+        raise CborError("type or depth")
 
 
 def _head(out: bytearray, major: int, number: int) -> None:
     if number < 24:
         out.append(major | number)
         return
-    # Compared by shifts: on a 32-bit board 2^32 and 2^64 would be objects on the heap.
-    for width in range(4):
-        if not number >> (8 << width):
-            out.append(major | (24 + width))
-            out.extend(number.to_bytes(1 << width, "big"))
-            return
-    raise CborError("integer beyond 64 bits")
+    width = 0
+    # Compared by shifts: on a 32-bit board 2^32 would be an object on the heap.
+    while number >> (8 << width):
+        width += 1
+    if width > 3:
+        raise CborError("range")
+    out.append(major | 24 + width)
+    out.extend(number.to_bytes(1 << width, "big"))
 
 
 def decode(data: bytes | bytearray | memoryview) -> object:
@@ -79,67 +71,56 @@ def decode(data: bytes | bytearray | memoryview) -> object:
     no length or count is believed before it is compared with the bytes that are there.
     """
     if len(data) > PAYLOAD_MAX:
-        raise CborError("too long")
-    reader = _Reader(data)
-    value = reader.item(DEPTH_MAX)
-    if reader.left():
-        raise CborError("trailing bytes")
+        raise CborError("length")
+    value, end = _read(data, 0, DEPTH_MAX)
+    if end != len(data):
+        raise CborError("length")
     return value
 
 
-class _Reader:
-    __slots__ = ("_at", "_data")
-
-    def __init__(self, data: bytes | bytearray | memoryview) -> None:
-        self._data = data
-        self._at = 0
-
-    def left(self) -> int:
-        return len(self._data) - self._at
-
-    def take(self, size: int) -> bytes | bytearray | memoryview:
-        if size > self.left():
-            raise CborError("truncated")
-        self._at += size
-        return self._data[self._at - size : self._at]
-
-    def item(self, depth: int) -> object:
-        head = self.take(1)[0]
-        major = head >> 5
-        if major == 7:
-            if 0xF4 <= head <= 0xF6:
-                return (False, True, None)[head - 0xF4]
-            raise CborError("bad type")
-        number = self._number(head & 31)
-        if major == 0:
-            return number
-        if major == 1:
-            return -1 - number
-        if major == 2:
-            return bytes(self.take(number))
-        if major == 3:
-            return _text(self.take(number))
-        if major != 4:
-            raise CborError("bad type")
-        if not depth:
-            raise CborError("too deep")
-        if number > self.left():  # every item takes at least one byte
-            raise CborError("truncated")
-        return [self.item(depth - 1) for _ in range(number)]
-
-    def _number(self, info: int) -> int:
-        if info < 24:
-            return info
-        if info > 27:
-            raise CborError("bad length")
-        width = 1 << (info - 24)
-        number = int.from_bytes(self.take(width), "big")
-        if number < 24 or (width > 1 and not number >> (4 * width)):
-            raise CborError("not shortest")
-        return number
+def _read(data: bytes | bytearray | memoryview, at: int, depth: int) -> tuple[object, int]:
+    """Return the item at an index and the index after it."""
+    left = len(data) - at - 1
+    if left < 0:
+        raise CborError("length")
+    head = data[at]
+    at += 1
+    if 0xF4 <= head <= 0xF6:
+        return (False, True, None)[head - 0xF4], at
+    major = head >> 5
+    number = head & 31
+    if number > 27 or major > 4:
+        raise CborError("type")
+    if number > 23:
+        width = 1 << number - 24
+        left -= width
+        if left < 0:
+            raise CborError("length")
+        number = int.from_bytes(data[at : at + width], "big")
+        at += width
+        if number < 24 or (width > 1 and not number >> 4 * width):
+            raise CborError("form")
+    if major == 0:
+        return number, at
+    if major == 1:
+        return -1 - number, at
+    if number > left:  # every item of an array takes at least one byte
+        raise CborError("length")
+    if major < 4:
+        end = at + number
+        raw = bytes(data[at:end])
+        return (raw if major == 2 else _text(raw)), end
+    if not depth:
+        raise CborError("depth")
+    items: list[object] = []
+    while number:
+        item, at = _read(data, at, depth - 1)
+        items.append(item)
+        number -= 1
+    return items, at
 
 
-def _text(raw: bytes | bytearray | memoryview) -> str:
+def _text(raw: bytes) -> str:
     try:
         text = str(raw, "utf-8")
         # MicroPython lets overlong forms, surrogates and numbers beyond U+10FFFF through.
@@ -151,4 +132,4 @@ def _text(raw: bytes | bytearray | memoryview) -> str:
             return text
     except ValueError:  # UnicodeError is one
         pass
-    raise CborError("bad text")
+    raise CborError("text")

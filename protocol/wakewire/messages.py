@@ -22,6 +22,7 @@ from wakewire.codes import (
     TYPE_REQUEST,
 )
 from wakewire.errors import CborError, MessageError
+from wakewire.host_limits import REQUEST_MAX, TEXT_MAX, UPTIME_MAX_MS
 from wakewire.limits import (
     BOOT_ID_BYTES,
     CODE_MAX,
@@ -30,11 +31,8 @@ from wakewire.limits import (
     ID_MAX,
     PROTOCOL_VERSION,
     PROTOCOL_VERSION_MIN,
-    REQUEST_MAX,
     SEQ_MAX,
-    TEXT_MAX,
     TOKEN_MAX,
-    UPTIME_MAX_MS,
 )
 
 
