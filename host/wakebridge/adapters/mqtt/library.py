@@ -1,0 +1,107 @@
+"""How the MQTT library's client is made, given properties and closed."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from typing import Final
+
+from aiomqtt import Client, MqttError, ProtocolVersion, Will
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
+from wakebridge.adapters.mqtt.config import MqttConfig
+
+CONNECT_TIMEOUT_S: Final = 5.0
+"""For the broker's answer to CONNECT; the TCP connection has the same limit in the library."""
+
+CONCURRENT_CALLS: Final = 64
+"""Publications waiting for their PUBACK at once; more wait their turn, first come first served.
+Brokers take some 20 at a time (mosquitto: max_inflight_messages)."""
+
+_DISCONNECT_TIMEOUT_S: Final = 1.0
+
+_NODELAY: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
+"""Without it Nagle's algorithm and delayed ACKs hold every small packet back for 40 ms."""
+
+# The library warns of every connection that could not be closed in order. Outages are told by
+# `MqttConnection`, once each.
+_log = logging.getLogger(__name__)
+_log.setLevel(logging.ERROR)
+
+
+async def make_client(
+    config: MqttConfig, client_id: str, password: str | None, will: Will | None
+) -> Client:
+    """Return a client that is not connected yet. Raise OSError for unreadable files."""
+    if password is None:
+        password = await asyncio.to_thread(config.read_password)
+    speaks_5 = config.protocol == "5"
+    persistent = config.client_id != ""
+    properties = _properties(PacketTypes.CONNECT)
+    properties.SessionExpiryInterval = config.session_expiry_s if persistent else 0
+    client = Client(
+        config.host,
+        config.port,
+        identifier=client_id,
+        username=config.username,
+        password=password,
+        protocol=ProtocolVersion.V5 if speaks_5 else ProtocolVersion.V311,
+        clean_session=None if speaks_5 else not persistent,
+        clean_start=not persistent,
+        properties=properties if speaks_5 else None,
+        will=will,
+        timeout=CONNECT_TIMEOUT_S,
+        keepalive=config.keepalive_s,
+        max_concurrent_outgoing_calls=CONCURRENT_CALLS,
+        tls_context=await asyncio.to_thread(config.tls_context),
+        socket_options=_NODELAY,
+        logger=_log,
+    )
+    # The library warns from ten pending calls on; ours are bounded already.
+    client.pending_calls_threshold = CONCURRENT_CALLS
+    return client
+
+
+async def connect(client: Client) -> None:
+    """Connect, or leave nothing open behind. Raise MqttError, OSError (TLS) or UnicodeError."""
+    entering = asyncio.ensure_future(client.__aenter__())
+    try:
+        await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        # The library connects in a thread that cannot be interrupted: left alone, it would
+        # finish after us and leave a connection open that nobody knows of.
+        with contextlib.suppress(MqttError, OSError, UnicodeError):
+            await entering
+        await disconnect(client)
+        raise
+    except MqttError:
+        await disconnect(client)
+        raise
+
+
+async def disconnect(client: Client) -> None:
+    """Leave the broker in order, or at least close the socket."""
+    client.timeout = _DISCONNECT_TIMEOUT_S
+    with contextlib.suppress(MqttError):
+        await client.__aexit__(None, None, None)
+
+
+def publish_properties(
+    response_topic: str | None, correlation: bytes | None, expiry_s: int | None
+) -> Properties | None:
+    """Return the MQTT 5 properties of one PUBLISH, None when it needs none."""
+    if response_topic is None and correlation is None and expiry_s is None:
+        return None
+    properties = _properties(PacketTypes.PUBLISH)
+    if response_topic is not None:
+        properties.ResponseTopic = response_topic
+    if correlation is not None:
+        properties.CorrelationData = correlation
+    if expiry_s is not None:
+        properties.MessageExpiryInterval = expiry_s
+    return properties
+
+
+def _properties(packet_type: int) -> Properties:
+    return Properties(packet_type)  # type: ignore[no-untyped-call]  # unannotated in the library
