@@ -114,7 +114,7 @@ class Firmware(Counters):
                     gc.collect()
                     time.sleep_ms(_FAULT_PAUSE_MS)
         except KeyboardInterrupt:
-            pass
+            print("wakeboard stands still: Ctrl-D starts it again")
         finally:
             self.wake_line.release()
 
@@ -187,8 +187,7 @@ def _read(path):
         return None
 
 
-def run():
-    """Start the firmware of this boot and serve the host until Ctrl-C."""
+def start():
+    """Bring the firmware of this boot up."""
     global live
     live = Firmware(ports.find())
-    live.serve()

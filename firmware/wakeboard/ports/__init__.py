@@ -165,6 +165,9 @@ class Port:
         machine.lightsleep(ms)
         return 0
 
+    def break_in(self, wanted):
+        """Let Ctrl-C stop a program that a raw REPL runs, or not; on boards it always does."""
+
     def restart(self):
         """Start the firmware anew. Does not return."""
         machine.reset()

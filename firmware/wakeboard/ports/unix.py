@@ -11,6 +11,7 @@ Not possible: pins, UARTs, sleep.
 
 import os
 import sys
+import termios
 import time
 
 import machine
@@ -18,6 +19,8 @@ from wakeboard import ports
 from wakewire.codes import CLOCK_CRYSTAL, RESET_UNKNOWN
 
 _PPM_CHECK_US = 500000  # how often the file with the clock's rate is read again
+_LFLAG = 3
+_INTERRUPTS = 0x81  # ISIG and NOFLSH, as Linux numbers them
 
 
 class Port(ports.Port):
@@ -77,6 +80,12 @@ class Port(ports.Port):
                 line.write(b"1\n" if active else b"0\n")
 
         return level
+
+    def break_in(self, wanted):
+        """Switch the terminal's interrupt character, which the raw REPL of this port leaves off."""
+        mode = termios.tcgetattr(0)
+        mode[_LFLAG] = _INTERRUPTS if wanted else 0
+        termios.tcsetattr(0, termios.TCSANOW, mode)
 
     def restart(self):
         """Reset the desk board; without a desk end the process."""

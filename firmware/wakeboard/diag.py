@@ -1,0 +1,15 @@
+"""Importing this prints the state of the board in plain words and lets the firmware run on.
+
+    mpremote resume exec "import wakeboard.diag"
+
+It is imported anew each time, so that it prints each time.
+"""
+
+import sys
+
+from wakeboard import report
+
+selftest = report.selftest
+
+del sys.modules[__name__]
+report.show()
