@@ -3,10 +3,13 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+
+# -- set-up: each step leaves a mark and is done again when what it depends on has changed ---------
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -16,3 +19,39 @@ $(VENV)/.ready: pyproject.toml
 
 .PHONY: setup
 setup: $(VENV)/.ready ## make the virtual environment
+
+.PHONY: system-packages
+system-packages:
+	@sh tests/system-packages.sh
+
+tests/node_modules/.ready: tests/package.json tests/package-lock.json
+	cd tests && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+.PHONY: ovos
+ovos: $(VENV)/.ready
+	@$(BIN)/python tests/ovos_envs.py
+
+.PHONY: test-setup
+test-setup: system-packages setup tests/node_modules/.ready ovos
+
+# -- everyday --------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(VENV)/.ready ## the whole product on your desk in under a minute
+	@$(BIN)/python -m wakebridge.demo
+
+.PHONY: run
+run: $(VENV)/.ready ## the bridge in the foreground; PORT=/dev/... for a real board
+	@$(BIN)/python -m wakebridge.demo --serve $(if $(PORT),--port $(PORT))
+
+.PHONY: lint
+lint: $(VENV)/.ready ## style, types and import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy host protocol tests
+	$(BIN)/lint-imports
+
+.PHONY: test
+test: test-setup lint ## install what the tests need, then run all of them
+	$(PYTEST)
