@@ -91,6 +91,11 @@ class Scheduler(Protocol):
         `verb` is schedule, cancel, get or list; `body` the decoded JSON of the request; `identity`
         the authenticated owner where the transport has one (E63). Never raises for what a
         requester can do wrong. What is accepted is durable when this returns (E50).
+
+        `legacy_event` marks a request of the older protocol and is the name, and the type to be
+        fired, of the event it is about: it tells the owner in place of the context, and allows the
+        verb `update`, which changes nothing but `data` (E90). With `list` it may be
+        `wakebridge.schedule.legacy.EVERY_EVENT`.
         """
         ...
 

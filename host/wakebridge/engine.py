@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from wakebridge import bus
-from wakebridge.schedule import misfire, record
+from wakebridge.schedule import legacy, misfire, record
 from wakebridge.schedule.book import Book, Change, Key
 from wakebridge.schedule.errors import RequestError
 from wakebridge.schedule.instants import Now, format_instant
@@ -27,6 +27,7 @@ _FIELDS_OF_VERB: Final = {
     "cancel": frozenset({"id", "skill_id"}),
     "get": frozenset({"id"}),
     "list": frozenset[str](),
+    "update": frozenset({"id", "data"}),
 }
 
 
@@ -41,7 +42,8 @@ class Request(msgspec.Struct, frozen=True):
     """One request as an adapter hands it over.
 
     `identity` is the authenticated owner where the transport supplies one (E63), `route` the bus
-    that fires go back to. `legacy_event` is set for requests of the older protocol (E90).
+    that fires go back to. `legacy_event` is set for requests of the older protocol, where the name
+    of the event is the identity and tells the owner (E90).
     """
 
     verb: str
@@ -161,6 +163,8 @@ class EventEngine:
                     return self._get(owner, request)
                 case "list":
                     return self._list(owner, request)
+                case "update" if request.legacy_event is not None:
+                    return self._update(owner, request)
                 case unknown:
                     raise RequestError(
                         "invalid_record",
@@ -170,7 +174,9 @@ class EventEngine:
             return Decision(bus.refusal(refusal.code, refusal.reason))
 
     def _owner(self, request: Request) -> str:
-        """Return who asks (E60, E63)."""
+        """Return who asks (E60, E63); for a legacy event, whose it is (E90)."""
+        if request.legacy_event is not None:
+            return legacy.owner_of(request.legacy_event)
         skill_id = (request.context or {}).get("skill_id")
         if not isinstance(skill_id, str) or not skill_id:
             raise RequestError(
@@ -243,9 +249,25 @@ class EventEngine:
 
     def _list(self, owner: str, request: Request) -> Decision:
         _body(request)
-        everybody = owner in self._administrators
-        schedules = self._book if everybody else self._book.owned_by(owner)
+        if request.legacy_event == legacy.EVERY_EVENT:
+            schedules = [each for each in self._book if each.legacy_event is not None]
+        elif owner in self._administrators:
+            schedules = list(self._book)
+        else:
+            schedules = self._book.owned_by(owner)
         return Decision({"ok": True, "schedules": [_described(each) for each in schedules]})
+
+    def _update(self, owner: str, request: Request) -> Decision:
+        """Give a legacy schedule other data; when it is due and what it has fired stay (E90)."""
+        body = _body(request)
+        key = self._reachable(owner, body, administrator=False)
+        schedule = self._book.get(key) if key is not None else None
+        if key is None or schedule is None:
+            return Decision({"ok": True, "existed": False})
+        updated = msgspec.structs.replace(
+            schedule, record=schedule.record.with_data(body.get("data", {}))
+        )
+        return Decision({"ok": True, "existed": True}, Change(key, updated))
 
     def _reachable(
         self, owner: str, body: Mapping[str, object], *, administrator: bool

@@ -200,7 +200,7 @@ def test_grace_is_inclusive_and_the_policy_decides_beyond_it_a06_e40(
     tmp_path: Path, misfire: str, processed_at: str, fires: int, status: str
 ) -> None:
     async def main(loop: VirtualLoop) -> None:
-        world = World(loop, tmp_path, "2018-03-05T16:30:01Z")
+        world = World(loop, tmp_path, "2018-03-05T16:32:00Z")
         async with world.bridge() as service:
             rule = {"seconds": 259200, "start": "2018-03-05T16:30:00Z"}
             await ask(service, "schedule", event(every=rule, grace_s=60, misfire=misfire))

@@ -76,10 +76,26 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return self.body[self.data_from : -1] if self.data_from else b"{}"
 
     def to_wire(self) -> dict[str, object]:
-        """Return the record for an answer: `body` with its owner as `skill_id` (E24, E25)."""
-        wire: dict[str, object] = msgspec.json.decode(self.body)
+        """Return the record for an answer (E24, E25).
+
+        `body` with its owner as `skill_id`, and with the defaults of E8 and E10 written out: a
+        client makes a whole request of what it reads here.
+        """
+        wire: dict[str, object] = {
+            "data": {},
+            "misfire": self.misfire,
+            "grace_s": GRACE_DEFAULT_NS // NS_PER_S,
+            "ephemeral": self.ephemeral,
+        }
+        wire.update(msgspec.json.decode(self.body))
         wire["skill_id"] = self.skill_id
         return wire
+
+    def with_data(self, data: object) -> "Record":
+        """Return the record with other `data`; raises `RequestError` (E8)."""
+        wire = msgspec.json.decode(self.body) | {"data": data}
+        body, data_from = _encode_body(wire)
+        return msgspec.structs.replace(self, body=body, data_from=data_from)
 
 
 def parse_record(skill_id: str, body: object, now: Now, stored: Record | None) -> Record:
@@ -121,14 +137,25 @@ def first_occurrence(record: Record, now: Now) -> int | None:
     """Return the instant that acceptance at `now` answers as `next`, if there is one (E22).
 
     A one-shot's occurrence may lie in the past. A recurrence begins with the first occurrence that
-    is not: what lies before acceptance was never promised, so it is not missed either.
+    is not: what lies before acceptance was never promised, so it is not missed either. Only a
+    `start` that has just passed is fired: "from now on" is a moment ago on arrival.
     """
-    if isinstance(record.rule, At):
-        return record.rule.due_ns
-    first_ns = record.rule.next_after(now.wall_ns - 1)
+    rule = record.rule
+    if isinstance(rule, At):
+        return rule.due_ns
+    if isinstance(rule, Every) and _just_passed(rule, record.grace_ns, now):
+        first_ns: int | None = rule.start_ns
+    else:
+        first_ns = rule.next_after(now.wall_ns - 1)
     if first_ns is None or (record.until_ns is not None and first_ns > record.until_ns):
         return None
     return first_ns
+
+
+def _just_passed(rule: Every, grace_ns: int, now: Now) -> bool:
+    """Return whether the start is the only occurrence before `now`, and is still on time."""
+    ago_ns = now.wall_ns - rule.start_ns
+    return 0 <= ago_ns <= grace_ns and ago_ns < rule.period_ns
 
 
 def _required(given: dict[object, object], field: str) -> object:

@@ -136,7 +136,10 @@ class EventService:
         """Answer one request; see `wakebridge.bus.Scheduler.request`."""
         if len(self._pending) >= PENDING_MAX:
             return refusal("internal", "busy: too many requests are waiting, try again")
-        context_json = None if context is None else msgspec.json.encode(context)
+        try:
+            context_json = None if context is None else msgspec.json.encode(context)
+        except (UnicodeEncodeError, RecursionError) as error:
+            return refusal("invalid_record", f"the context cannot be stored: {error}")
         request = Request(verb, body, context, context_json, route, identity, legacy_event)
         answered: asyncio.Future[dict[str, object]] = asyncio.get_running_loop().create_future()
         self._pending.append(_Pending(request, answered))
