@@ -196,13 +196,12 @@ class Cursor(Record, frozen=True, kw_only=True):
 
 
 class RoutineState(Record, frozen=True, kw_only=True):
-    """The whole document. `lease` marks the countdowns of this bridge on the board.
+    """The whole document; `RoutineState()` is that of a first start.
 
     `routines` is in order of creation, `runs` in order of queueing, `lineages` in order of use.
     """
 
     version: int = VERSION
-    lease: Annotated[int, Meta(ge=1, le=0xFFFF)]
     cursor: Cursor | None = None
     routines: tuple[Routine, ...] = ()
     runs: tuple[Run, ...] = ()

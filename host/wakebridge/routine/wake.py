@@ -58,13 +58,16 @@ def wake(state: RoutineState, boot_id: str, events: Iterable[WakeEvent], now: No
     return queue_due(advanced, now) if expired else Change(advanced)
 
 
-def recovered_expiry(state: RoutineState, boot_id: str, token: int, now: Now) -> Change:
+def recovered_expiry(
+    state: RoutineState, boot_id: str, token: int, now: Now, *, lease: int
+) -> Change:
     """Treat a countdown of ours that reads "expired" as one wake whose event was lost (R42).
 
-    To be called after the event log has been read, with the timer's reading. A token that is not
-    ours, or whose expiry was seen already in this boot, does nothing.
+    To be called after the event log has been read, with the timer's reading. `lease` is this
+    bridge's number in the upper half of its tokens. A token that is not ours, or whose expiry was
+    seen already in this boot, does nothing.
     """
-    if token >> 16 != state.lease:
+    if token >> 16 != lease:
         return Change(state)
     cursor = state.cursor
     if cursor is None or cursor.boot_id != boot_id:
