@@ -1,0 +1,23 @@
+"""How to reach the OVOS message bus."""
+
+import msgspec
+
+
+class OvosConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The `websocket` section of `mycroft.conf`, under the same names.
+
+    `verify_tls` false accepts the self-signed certificate that the bus makes for itself.
+    """
+
+    enabled: bool = False
+    host: str = "127.0.0.1"
+    port: int = 8181
+    route: str = "/core"
+    ssl: bool = False
+    verify_tls: bool = True
+
+    @property
+    def url(self) -> str:
+        """The websocket's address."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'wss' if self.ssl else 'ws'}://{host}:{self.port}/{self.route.lstrip('/')}"
