@@ -1,0 +1,295 @@
+"""The serial port: found, opened for this process alone, never blocking the event loop.
+
+The port is always configured by pyserial; asyncio watches its file descriptor. It is never opened
+at 1200 baud, which sends many boards into their bootloader, and DTR and RTS stay asserted.
+"""
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import glob
+import os
+import stat
+import termios
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import serial
+
+from wakebridge.board.errors import LinkLost, PortAmbiguous, PortBusy, PortMissing, PortUnavailable
+
+BY_ID_GLOB: Final = "/dev/serial/by-id/*"
+BAUDRATE: Final = 115_200
+_BOOTLOADER_BAUDRATE: Final = 1_200
+
+_READ_SIZE: Final = 4_096
+
+# A board that sends more than this is possessed: it is read no further until the window is over.
+# 40 kB/s is more than three times what 115 200 baud carry, and leaves the process its time.
+_READ_WINDOW_S: Final = 0.1
+_READ_WINDOW_BYTES: Final = 4_096
+
+# Bytes that wait for the port to take them. Stop-and-wait needs one frame; this is more than a
+# dozen, so a port that lets it fill does not take bytes any more.
+BACKLOG_MAX: Final = 4_096
+
+# Errors of read and write that mean "the device is gone" need no list: every OSError does. These
+# two are the ones that mean "not now".
+_NOT_NOW: Final = (errno.EAGAIN, errno.EINTR)
+
+
+def find_port(named: str | None, pattern: str = BY_ID_GLOB) -> str:
+    """Return the path to open: the named one, else the only one that matches `pattern`.
+
+    Raises `PortMissing` or, listing the candidates, `PortAmbiguous`.
+    """
+    if named is not None:
+        if not Path(named).exists():
+            raise PortMissing(f"there is no serial port {named}")
+        return named
+    candidates = sorted(glob.glob(pattern))  # noqa: PTH207 - the pattern may be absolute
+    if not candidates:
+        raise PortMissing(f"no serial port matches {pattern}")
+    if len(candidates) > 1:
+        raise PortAmbiguous(
+            "several serial ports could be the board; name one of: " + ", ".join(candidates)
+        )
+    return candidates[0]
+
+
+def holders_of(path: str) -> list[str]:
+    """Return who has the port open, as `command (pid n)`, as far as this user may see it."""
+    try:
+        device = Path(path).stat().st_rdev
+    except OSError:
+        return []
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid() and _has(process, device):
+            try:
+                words = (process / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            command = b" ".join(words).decode(errors="replace").strip() or "?"
+            found.append(f"{command} (pid {process.name})")
+    return found
+
+
+def _has(process: Path, device: int) -> bool:
+    try:
+        for link in (process / "fd").iterdir():
+            # Only what is open as a terminal: stat of anything else may block or lie.
+            with contextlib.suppress(OSError):
+                status = link.stat()
+                if stat.S_ISCHR(status.st_mode) and status.st_rdev == device:
+                    return True
+    except OSError:
+        return False
+    return False
+
+
+class SerialPort:
+    """An open port. Give it back with `close`.
+
+    `attach` says who gets the bytes and who is told, once, when the port is lost. Everything but
+    `open` belongs to the event loop's thread.
+    """
+
+    def __init__(self, line: serial.Serial, path: str) -> None:
+        self.path = path
+        self.line = line
+        self._fd = line.fileno()
+        self._loop = asyncio.get_running_loop()
+        self._on_data: Callable[[bytes], None] | None = None
+        self._on_lost: Callable[[str], None] | None = None
+        self._reading = False
+        self._read_window_ends_s = 0.0
+        self._read_in_window = 0
+        self._throttle: asyncio.TimerHandle | None = None
+        self._backlog = bytearray()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._lost: str | None = None
+
+    def attach(self, on_data: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
+        """Start reading; earlier callbacks get nothing any more."""
+        self._on_data, self._on_lost = on_data, on_lost
+        if self._lost is not None:
+            self._loop.call_soon(on_lost, self._lost)
+        else:
+            self.resume_reading()
+
+    def pause_reading(self) -> None:
+        """Leave bytes in the kernel, which makes a USB device wait."""
+        if self._reading:
+            self._loop.remove_reader(self._fd)
+            self._reading = False
+
+    def resume_reading(self) -> None:
+        """Read again after `pause_reading`."""
+        if not self._reading and self._lost is None:
+            self._loop.add_reader(self._fd, self._read)
+            self._reading = True
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._fd, _READ_SIZE)
+        except OSError as error:
+            if error.errno not in _NOT_NOW:
+                self._lose(error.strerror or str(error))
+            return
+        if not data:  # VMIN is 1: an empty read is a hang-up
+            self._lose("hung up")
+            return
+        self._limit_rate(len(data))
+        if self._on_data is not None:
+            self._on_data(data)
+
+    def _limit_rate(self, size: int) -> None:
+        now_s = self._loop.time()
+        if now_s >= self._read_window_ends_s:
+            self._read_window_ends_s = now_s + _READ_WINDOW_S
+            self._read_in_window = 0
+        self._read_in_window += size
+        if self._read_in_window >= _READ_WINDOW_BYTES and self._throttle is None:
+            self.pause_reading()
+            self._throttle = self._loop.call_at(self._read_window_ends_s, self._unthrottle)
+
+    def _unthrottle(self) -> None:
+        self._throttle = None
+        self.resume_reading()
+
+    def write(self, data: bytes) -> None:
+        """Write without waiting; what the port does not take yet waits in a bounded backlog.
+
+        Raises `LinkLost` when the port is gone or has not taken anything for too long.
+        """
+        if self._lost is not None:
+            raise LinkLost(f"{self.path}: {self._lost}")
+        if not self._backlog:
+            data = data[self._write_some(data) :]
+        if not data:
+            return
+        if len(self._backlog) + len(data) > BACKLOG_MAX:
+            self._lose("does not take any bytes")
+            raise LinkLost(f"{self.path} does not take any bytes")
+        if not self._backlog:
+            self._loop.add_writer(self._fd, self._flush)
+            self._drained.clear()
+        self._backlog += data
+
+    def _write_some(self, data: bytes | bytearray) -> int:
+        try:
+            return os.write(self._fd, data)
+        except OSError as error:
+            if error.errno in _NOT_NOW:
+                return 0
+            self._lose(error.strerror or str(error))
+            raise LinkLost(f"{self.path}: {self._lost}") from error
+
+    def _flush(self) -> None:
+        with contextlib.suppress(LinkLost):  # told through on_lost
+            del self._backlog[: self._write_some(self._backlog)]
+        if not self._backlog:
+            self._loop.remove_writer(self._fd)
+            self._drained.set()
+
+    async def drained(self) -> None:
+        """Return when nothing waits to be written. Raises `LinkLost`."""
+        await self._drained.wait()
+        if self._lost is not None:
+            raise LinkLost(f"{self.path}: {self._lost}")
+
+    def set_baudrate(self, baudrate: int) -> None:
+        """Change the speed. Raises ValueError for one the port lacks, and for 1200 baud."""
+        if baudrate == _BOOTLOADER_BAUDRATE:
+            raise ValueError("1200 baud would send the board into its bootloader")
+        if baudrate != self.line.baudrate:
+            self.line.baudrate = baudrate
+            _block_for_one_byte(self._fd)
+
+    def _lose(self, reason: str) -> None:
+        if self._lost is not None:
+            return
+        self._lost = reason
+        self._stop()
+        if self._on_lost is not None:
+            self._on_lost(reason)
+
+    def _stop(self) -> None:
+        self.pause_reading()
+        if self._throttle is not None:
+            self._throttle.cancel()
+            self._throttle = None
+        self._loop.remove_writer(self._fd)
+        self._backlog.clear()
+        self._drained.set()
+
+    def close(self) -> None:
+        """Give the port back; nothing is told any more."""
+        self._on_data = self._on_lost = None
+        if self._lost is None:
+            self._lost = "closed"
+        self._stop()
+        if self.line.is_open:
+            with contextlib.suppress(OSError, termios.error):
+                # What the board never took must not make close() wait for it.
+                termios.tcflush(self._fd, termios.TCIOFLUSH)
+            self.line.close()
+
+
+def _block_for_one_byte(fd: int) -> None:
+    """Make an empty read mean a hang-up: pyserial lets it also mean that there is no byte yet."""
+    attributes = termios.tcgetattr(fd)
+    attributes[6][termios.VMIN] = 1
+    termios.tcsetattr(fd, termios.TCSANOW, attributes)
+
+
+def _open_line(path: str, baudrate: int) -> serial.Serial:
+    if baudrate == _BOOTLOADER_BAUDRATE:
+        raise PortUnavailable("1200 baud would send the board into its bootloader")
+    try:
+        line = serial.Serial(path, baudrate, timeout=0, exclusive=True)
+    except serial.SerialException as error:
+        raise _explain(path, error) from error
+    try:
+        fcntl.ioctl(line.fileno(), termios.TIOCEXCL)
+        _block_for_one_byte(line.fileno())
+    except (OSError, termios.error) as error:
+        line.close()
+        raise PortUnavailable(f"{path} cannot be set up: {error}") from error
+    return line
+
+
+def _explain(path: str, error: serial.SerialException) -> PortUnavailable:
+    if error.errno in (errno.EBUSY, errno.EAGAIN):
+        holders = holders_of(path)
+        by_whom = ", ".join(holders) if holders else "a process that this user may not see"
+        return PortBusy(f"{path} is held by {by_whom}")
+    if error.errno == errno.EACCES:
+        return PortUnavailable(f"{path} may not be opened by this user")
+    if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV, errno.EIO):
+        return PortMissing(f"there is no serial port {path}")
+    return PortUnavailable(f"{path} cannot be opened: {error}")
+
+
+async def open_port(path: str, baudrate: int = BAUDRATE) -> SerialPort:
+    """Open the port for this process alone: a lock that others heed, and TIOCEXCL for the rest.
+
+    Opening can take seconds when a driver is in trouble, so it happens in a thread. Raises
+    `PortUnavailable`; when another process holds the port, `PortBusy` with its name.
+    """
+    opening = asyncio.ensure_future(asyncio.to_thread(_open_line, path, baudrate))
+    try:
+        line = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_unwanted)
+        raise
+    return SerialPort(line, path)
+
+
+def _close_unwanted(opening: "asyncio.Future[serial.Serial]") -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
