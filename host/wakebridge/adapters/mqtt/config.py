@@ -46,6 +46,8 @@ class MqttConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         """Refuse values that no broker would take; raise ValueError naming the field."""
+        if not self.host:
+            raise ValueError("host must not be empty")
         if not 1 <= self.port <= 65_535:
             raise ValueError(f"port must be 1..65535, it is {self.port}")
         levels = self.base.split("/")

@@ -76,12 +76,13 @@ def _decode_object(payload: bytes) -> dict[str, object]:
 
 def _deeper_than(value: object, depth: int) -> bool:
     layer = [value]
-    for _ in range(depth + 1):
+    for _ in range(depth):
         layer = [
             child
             for parent in layer
             if isinstance(parent, dict | list)
             for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, dict | list)
         ]
         if not layer:
             return False
