@@ -18,8 +18,8 @@ class StreamDecoder(Decoder):
     def __init__(self, payload_max: int = PAYLOAD_MAX) -> None:
         super().__init__(payload_max)
         self._console = bytearray()
-        self._mark = 0  # where in the console text this run began
-        self._run = bytearray()  # this run, still escaped
+        self._text = bytearray()  # this run as console text, until it proves to be a frame
+        self._run = bytearray()  # this run as part of a frame, still escaped
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take a chunk; return the payloads of the frames that it completes, in order.
@@ -44,21 +44,23 @@ class StreamDecoder(Decoder):
 
         A run that a flag opened is held back until it is known not to be a frame.
         """
-        end = self._mark if self._opened and not self._hopeless() else len(self._console)
-        text = bytes(self._console[:end])
-        del self._console[:end]
-        self._mark = 0
+        if not self._opened or self._hopeless():
+            self._settle()
+        text = bytes(self._console)
+        self._console.clear()
         return text
+
+    def _settle(self) -> None:
+        self._console.extend(self._text)
+        self._text.clear()
+        del self._console[:-CONSOLE_MAX]
 
     def _hold(self, piece: bytes) -> None:
         """Keep a flagless piece, as text and as part of a run, both bounded."""
         if not piece:
             return
-        self._console.extend(piece)
-        surplus = len(self._console) - CONSOLE_MAX
-        if surplus > 0:
-            del self._console[:surplus]
-            self._mark = max(0, self._mark - surplus)
+        self._text.extend(piece)
+        del self._text[:-CONSOLE_MAX]
         run = piece.translate(None, _PASSED_OVER)
         self._size = min(self._limit + 1, self._size + len(run) - run.count(b"\x7d"))
         if len(self._run) + len(run) > 2 * self._limit:
@@ -83,8 +85,9 @@ class StreamDecoder(Decoder):
         run = b"".join(parts)
         whole = self._judge(run, size, bad)
         if whole:
-            del self._console[self._mark :]
-        self._mark = len(self._console)
+            self._text.clear()
+        else:
+            self._settle()
         self._run.clear()
         self._size = 0
         self._bad = False
