@@ -27,3 +27,15 @@ class RequestError(ScheduleError):
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
         self.code = code
+
+
+_QUOTED_MAX_CHARS = 44
+
+
+def quote(value: object) -> str:
+    """Return what was sent as one short printable text, for the reason of a refusal."""
+    text = value if isinstance(value, str) else repr(value)
+    quoted = repr(text[:_QUOTED_MAX_CHARS])
+    if len(text) <= _QUOTED_MAX_CHARS and len(quoted) <= 2 * _QUOTED_MAX_CHARS:
+        return quoted
+    return f"{quoted[:_QUOTED_MAX_CHARS]}...{quoted[0]}"

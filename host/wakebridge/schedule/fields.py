@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Final
 
-from wakebridge.schedule.errors import BadInstant, RequestError
+from wakebridge.schedule.errors import BadInstant, RequestError, quote
 from wakebridge.schedule.instants import MAX_NS, MIN_NS, NS_PER_S, parse_instant
 
 ID_MAX_CHARS: Final = 256
@@ -29,17 +29,18 @@ COUNT_MAX: Final = 2**63 - 1
 """What a store keeps in one integer column."""
 
 _UNFIT_FOR_NAMES = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_NUMBER_MAX_BITS = 1024
-"""A JSON number as large as the largest double; a longer one is an attack on whoever prints it."""
+_NUMBER_BITS = 1024
+"""Enough for any double; a longer integer is an attack on whoever prints it."""
+_WHOLE_FROM_S = 2**53
+"""From here on every double is an integer."""
 
 
 def refuse_unknown(given: Mapping[object, object], known: Collection[str], where: str) -> None:
     """Raise `invalid_record` naming the first field of `given` that is not `known` (E13)."""
     for name in given:
         if name not in known:
-            fields = ", ".join(known)
-            shown = shorten(name)
-            raise RequestError("invalid_record", f"{where} has no field {shown}: it has {fields}")
+            reason = f"{where} has no field {quote(name)}: it has {', '.join(known)}"
+            raise RequestError("invalid_record", reason)
 
 
 def require_object(value: object, field: str) -> dict[object, object]:
@@ -74,25 +75,27 @@ def read_instant(value: object, field: str) -> int:
         raise RequestError("bad_instant", f"{field}: {bad.reason}") from None
 
 
-def read_span_ns(value: object, field: str) -> int:
-    """Return a number of seconds, which may be negative, in whole nanoseconds.
+def read_seconds(value: object, field: str) -> int | float:
+    """Return a finite number of seconds, which may be negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong_type(field, "a number of seconds", value)
+    if not math.isfinite(value) if isinstance(value, float) else value.bit_length() > _NUMBER_BITS:
+        shown = value if isinstance(value, float) else "too large"
+        raise RequestError("invalid_record", f"{field} is {shown}: it is a finite number")
+    return value
+
+
+def span_ns(seconds: float) -> int:
+    """Return a number of seconds in whole nanoseconds.
 
     The decimal digits that were sent count, not their binary approximation. Spans beyond the
     calendar are cut to it, since no pair of instants can tell them apart.
     """
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise wrong_type(field, "a number of seconds", value)
-    if isinstance(value, int):
-        if value.bit_length() > _NUMBER_MAX_BITS:
-            raise RequestError("invalid_record", f"{field} is beyond the range of JSON numbers")
-        span_ns = value * NS_PER_S
-    elif not math.isfinite(value):
-        raise RequestError("invalid_record", f"{field} is {value}: it is a finite number")
+    if isinstance(seconds, int) or abs(seconds) >= _WHOLE_FROM_S:
+        nanos = int(seconds) * NS_PER_S
     else:
-        span_ns = (
-            round(Decimal(repr(value)).scaleb(9)) if abs(value) < 1e15 else int(value) * NS_PER_S
-        )
-    return max(-CALENDAR_SPAN_NS, min(span_ns, CALENDAR_SPAN_NS))
+        nanos = round(Decimal(repr(seconds)).scaleb(9))
+    return max(-CALENDAR_SPAN_NS, min(nanos, CALENDAR_SPAN_NS))
 
 
 def read_bool(value: object, field: str) -> bool:
@@ -137,12 +140,6 @@ def wrong_type(field: str, expected: str, value: object) -> RequestError:
     kind = _JSON_TYPES.get(type(value), "of another type")
     hint = ": leave the field out instead" if value is None else ""
     return RequestError("invalid_record", f"{field} must be {expected}, not {kind}{hint}")
-
-
-def shorten(value: object) -> str:
-    """Return what was sent as a short printable text for a reason."""
-    text = value if isinstance(value, str) else repr(value)
-    return ascii(text if len(text) <= 40 else text[:39] + "...")
 
 
 _JSON_TYPES: Final = {

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 import msgspec
 
 from wakebridge.schedule import zones
-from wakebridge.schedule.errors import BadInstant
+from wakebridge.schedule.errors import BadInstant, quote
 
 NS_PER_S = 1_000_000_000
 _S_PER_DAY = 86_400
@@ -58,23 +58,23 @@ def parse_instant(text: object) -> int:
     try:
         days = date(int(year), int(month), int(day)).toordinal() - _EPOCH_DAY
     except ValueError:
-        raise BadInstant(f"{_quoted(text)} names a day that does not exist") from None
+        raise BadInstant(f"{quote(text)} names a day that does not exist") from None
     seconds = int(second)
     if hour > "23" or minute > "59" or seconds > 60:
-        raise BadInstant(f"{_quoted(text)} names a time of day that does not exist")
+        raise BadInstant(f"{quote(text)} names a time of day that does not exist")
     total_s = days * _S_PER_DAY + int(hour) * 3600 + int(minute) * 60 + seconds
     if sign is not None:
         if offset_h > "23" or offset_min > "59":
-            raise BadInstant(f"{_quoted(text)} has an offset beyond 23:59")
+            raise BadInstant(f"{quote(text)} has an offset beyond 23:59")
         offset_s = int(offset_h) * 3600 + int(offset_min) * 60
         total_s += offset_s if sign == "-" else -offset_s
     if seconds == 60 and total_s % _S_PER_DAY:
-        raise BadInstant(f"{_quoted(text)} is not a leap second: those are at 23:59:60 UTC only")
+        raise BadInstant(f"{quote(text)} is not a leap second: those are at 23:59:60 UTC only")
     instant_ns = total_s * NS_PER_S
     if fraction is not None:
         instant_ns += int(fraction[:9].ljust(9, "0"))
     if not MIN_NS <= instant_ns <= MAX_NS:
-        raise BadInstant(f"{_quoted(text)} lies outside the years 0001 to 9999 in UTC")
+        raise BadInstant(f"{quote(text)} lies outside the years 0001 to 9999 in UTC")
     return instant_ns
 
 
@@ -120,7 +120,7 @@ def with_numeric_offset(text: str) -> str:
 
 
 def _what_is_wrong(text: str) -> str:
-    quoted = _quoted(text)
+    quoted = quote(text)
     if _WITHOUT_OFFSET.fullmatch(text):
         return f"{quoted} has no UTC offset: write e.g. {_EXAMPLE!r}, or '+00:00' for UTC"
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII):
@@ -134,10 +134,6 @@ def _what_is_wrong(text: str) -> str:
     if re.fullmatch(r"[+-]?\d+([.]\d+)?", text, re.ASCII):
         return f"{quoted} is a number, not an instant: write e.g. {_EXAMPLE!r}"
     return f"{quoted} is not an RFC 3339 instant: write e.g. {_EXAMPLE!r}"
-
-
-def _quoted(text: str) -> str:
-    return ascii(text if len(text) <= 40 else text[:39] + "...")
 
 
 def _kind(value: object) -> str:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 
 from wakebridge.schedule import zones
-from wakebridge.schedule.errors import RequestError, UnknownZone
+from wakebridge.schedule.errors import RequestError, UnknownZone, quote
 from wakebridge.schedule.fields import (
     EVENT_MAX_CHARS,
     ID_MAX_CHARS,
@@ -15,10 +15,10 @@ from wakebridge.schedule.fields import (
     read_data,
     read_instant,
     read_name,
-    read_span_ns,
+    read_seconds,
     refuse_unknown,
     require_object,
-    shorten,
+    span_ns,
     wrong_type,
 )
 from wakebridge.schedule.instants import (
@@ -113,7 +113,10 @@ def parse_record(skill_id: str, body: object, now: Now, stored: Record | None) -
     wire = dict(given)
     rule, in_boot_due_ns = _read_timing(timing, wire, now, stored)
     until_ns, count = _read_bounds(timing, wire)
-    encoded, data_from = _encode_body(wire)
+    misfire = _read_misfire(given.get("misfire", "late"))
+    grace_ns = _read_grace(given)
+    ephemeral = read_bool(given.get("ephemeral", False), "ephemeral")
+    encoded, data_from = _encode_body(wire)  # last: everything in it is checked by now
     record = Record(
         id=record_id,
         skill_id=skill_id,
@@ -122,9 +125,9 @@ def parse_record(skill_id: str, body: object, now: Now, stored: Record | None) -
         in_boot_due_ns=in_boot_due_ns,
         until_ns=until_ns,
         count=count,
-        misfire=_read_misfire(given.get("misfire", "late")),
-        grace_ns=_read_grace(given),
-        ephemeral=read_bool(given.get("ephemeral", False), "ephemeral"),
+        misfire=misfire,
+        grace_ns=grace_ns,
+        ephemeral=ephemeral,
         body=encoded,
         data_from=data_from,
     )
@@ -178,7 +181,7 @@ def _read_event(value: object, skill_id: str) -> str:
     prefix = f"{skill_id}."
     name = event[len(prefix) :] if event.startswith(prefix) else ""
     if not name or ":" in name:
-        reason = f"event must be {prefix!a} followed by a name without ':', not {shorten(event)}"
+        reason = f"event must be {quote(prefix)} followed by a name without ':', not {quote(event)}"
         raise RequestError("bad_event", reason)
     return event
 
@@ -206,11 +209,10 @@ def _read_delay(value: object, now: Now) -> tuple[int, int]:
     refuse_unknown(delay, ("seconds",), "in")
     if "seconds" not in delay:
         raise RequestError("invalid_record", "in.seconds is missing: it is a number above 0")
-    seconds = delay["seconds"]
-    delay_ns = read_span_ns(seconds, "in.seconds")
-    if delay_ns < 0 or not seconds:
+    seconds = read_seconds(delay["seconds"], "in.seconds")
+    if seconds <= 0:
         raise RequestError("invalid_record", "in.seconds must be above 0")
-    due_ns = _on_step(now.wall_ns + delay_ns)
+    due_ns = _on_step(now.wall_ns + span_ns(seconds))
     if due_ns > MAX_NS:
         raise RequestError("invalid_record", "in.seconds reaches beyond the year 9999")
     return due_ns, now.boot_ns + due_ns - now.wall_ns
@@ -224,10 +226,10 @@ def _read_every(
     refuse_unknown(every, ("seconds", "start"), "every")
     if "seconds" not in every:
         raise RequestError("bad_recurrence", "every.seconds is missing: it is a number above 0")
-    seconds = every["seconds"]
-    period_ns = read_span_ns(seconds, "every.seconds")
-    if period_ns < 0 or not seconds:
+    seconds = read_seconds(every["seconds"], "every.seconds")
+    if seconds <= 0:
         raise RequestError("bad_recurrence", "every.seconds must be above 0")
+    period_ns = span_ns(seconds)
     if not period_ns:
         reason = "every.seconds is below a nanosecond, the finest period there is"
         raise RequestError("bad_recurrence", reason)
@@ -256,7 +258,7 @@ def _read_local(value: object) -> Local:
     time, zone = str(local["time"]), str(local["zone"])
     match = _CLOCK_TIME.fullmatch(time)
     if match is None:
-        reason = f"local.time must be HH:MM or HH:MM:SS, 00:00 to 23:59:59, not {shorten(time)}"
+        reason = f"local.time must be HH:MM or HH:MM:SS, 00:00 to 23:59:59, not {quote(time)}"
         raise RequestError("bad_recurrence", reason)
     time_s = int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
     try:
@@ -274,7 +276,7 @@ def _read_days(value: object) -> tuple[int, ...]:
         if not isinstance(day, str):
             raise wrong_type("local.days", "an array of strings", day)
         if day not in _DAY_NAMES:
-            reason = f"local.days holds {shorten(day)}: days are {', '.join(_DAY_NAMES)}"
+            reason = f"local.days holds {quote(day)}: days are {', '.join(_DAY_NAMES)}"
             raise RequestError("bad_recurrence", reason)
     if not value:
         raise RequestError("bad_recurrence", "local.days is empty: leave it out for every day")
@@ -305,16 +307,16 @@ def _read_misfire(value: object) -> Misfire:
         return "late"
     if value == "skip":
         return "skip"
-    raise RequestError("invalid_record", f"misfire must be 'late' or 'skip', not {shorten(value)}")
+    raise RequestError("invalid_record", f"misfire must be 'late' or 'skip', not {quote(value)}")
 
 
 def _read_grace(given: dict[object, object]) -> int:
     if "grace_s" not in given:
         return GRACE_DEFAULT_NS
-    grace_ns = read_span_ns(given["grace_s"], "grace_s")
-    if grace_ns < 0:
+    grace_s = read_seconds(given["grace_s"], "grace_s")
+    if grace_s < 0:
         raise RequestError("invalid_record", "grace_s must be 0 or above")
-    return grace_ns
+    return span_ns(grace_s)
 
 
 def _encode_body(wire: dict[object, object]) -> tuple[bytes, int]:

@@ -1,9 +1,9 @@
 """How a record is kept: one line of parsed fields, then the body as it is answered.
 
-`[1,<skill_id>,<id>,<event>,<rule>,<until_ns>,<count>,<misfire>,<grace_ns>,<data_from>]`, a newline,
-and the body's compact JSON, which holds no newline itself. The first line saves parsing 100 000
-bodies at a start; the body carries the record of E24 unchanged, for whoever reads the store next.
-A version, a field or a kind of rule that is not known is an error: nothing is ever dropped.
+`[1,<skill_id>,<id>,<event>,<rule>,<until_ns>,<count>,<misfire>,<grace_ns>,<data_from>,<body_len>]`,
+a newline, and the body's compact JSON, which holds no newline itself. The first line saves parsing
+100 000 bodies at a start; the body carries the record of E24 unchanged, for whoever reads the store
+next. A version, a field or a kind of rule that is not known is an error: nothing is ever dropped.
 """
 
 from sys import intern
@@ -29,6 +29,7 @@ class _Line(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=Fals
     misfire: Misfire
     grace_ns: Annotated[int, msgspec.Meta(ge=0)]
     data_from: Annotated[int, msgspec.Meta(ge=0)]
+    body_len: Annotated[int, msgspec.Meta(ge=2)]
 
 
 _ENCODER = msgspec.json.Encoder()
@@ -53,19 +54,20 @@ def encode_stored(record: Record) -> bytes:
         record.misfire,
         record.grace_ns,
         record.data_from,
+        len(record.body),
     )
     return b"%b\n%b" % (_ENCODER.encode(line), record.body)
 
 
 def decode_stored(stored: bytes) -> Record:
     """Return the record that `encode_stored` wrote; raises `CorruptRecord`."""
-    head, newline, body = stored.partition(b"\n")
-    if not newline or body[:1] != b"{" or body[-1:] != b"}":
-        raise CorruptRecord("a stored schedule is cut short")
+    head, _, body = stored.partition(b"\n")
     try:
         line = _DECODER.decode(head)
     except msgspec.MsgspecError as problem:
         raise CorruptRecord(f"a stored schedule cannot be read: {problem}") from None
+    if len(body) != line.body_len or line.data_from >= line.body_len:
+        raise CorruptRecord("a stored schedule is cut short")
     rule = line.rule
     return Record(
         id=line.id,

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import whenever
 
-from wakebridge.schedule.errors import UnknownZone
+from wakebridge.schedule.errors import UnknownZone, quote
 
 _OFFSET_LIMIT_S = 86_400
 """No UTC offset reaches a day (RFC 3339 section 5.6 and whenever both hold to it)."""
@@ -176,7 +176,7 @@ _current: ZoneRules | None = None
 def _rules() -> ZoneRules:
     if _current is None:
         refresh_zone_rules()
-    assert _current is not None  # noqa: S101 - set by the line above
+    assert _current is not None
     return _current
 
 
@@ -198,10 +198,9 @@ def _read_index(directory: Path) -> tuple[str, frozenset[str]]:
 
 
 def _unknown(name: str, names: frozenset[str]) -> str:
-    shown = ascii(name if len(name) <= 40 else name[:39] + "...")
     folded = {known.lower(): known for known in names}
     near = difflib.get_close_matches(name[:40].lower().replace(" ", "_"), folded, 1)
     if not near and name:
         near = [n for n in sorted(folded) if n.endswith("/" + name[:40].lower().replace(" ", "_"))]
     hint = f": did you mean {folded[near[0]]!r}?" if near else ", such as 'Europe/Lisbon'"
-    return f"{shown} is not an IANA time zone name{hint}"
+    return f"{quote(name)} is not an IANA time zone name{hint}"
