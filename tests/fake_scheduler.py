@@ -31,6 +31,7 @@ class FakeScheduler:
     records: dict[tuple[str, str], Mapping[str, object]] = field(default_factory=dict)
     is_up: asyncio.Event = field(default_factory=asyncio.Event)
     is_down: asyncio.Event = field(default_factory=asyncio.Event)
+    is_asked: asyncio.Event = field(default_factory=asyncio.Event)
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     """While clear, requests wait."""
     synced: int = 0
@@ -49,6 +50,7 @@ class FakeScheduler:
         legacy_event: str | None = None,
     ) -> dict[str, object]:
         self.asked.append(Asked(verb, body, context, route, identity))
+        self.is_asked.set()
         await self.gate.wait()
         owner = None if context is None else context.get("skill_id")
         if not isinstance(owner, str):

@@ -77,21 +77,31 @@ async def observe(
 
 
 @contextlib.asynccontextmanager
-async def running(bus: MqttBus, scheduler: FakeScheduler) -> AsyncIterator[MqttBus]:
-    """Run the adapter; yield once it is up; stop it in order."""
+async def attempting(bus: MqttBus) -> AsyncIterator[None]:
+    """Run the adapter, whether it comes up or not; stop it in order."""
     task = asyncio.create_task(bus.run())
     try:
-        up = asyncio.create_task(scheduler.is_up.wait())
-        async with asyncio.timeout(WAIT_S):
-            await asyncio.wait({task, up}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            up.cancel()
-            await task
-        yield bus
+        yield
+        assert not task.done()
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+@contextlib.asynccontextmanager
+async def running(bus: MqttBus, scheduler: FakeScheduler) -> AsyncIterator[MqttBus]:
+    """Run the adapter; yield once it is up; stop it in order."""
+    async with attempting(bus):
+        await asyncio.wait_for(scheduler.is_up.wait(), WAIT_S)
+        yield bus
+
+
+async def eventually(true: Callable[[], bool]) -> None:
+    """Return once `true` is, for what announces itself to nobody."""
+    async with asyncio.timeout(WAIT_S):
+        while not true():  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.001)
 
 
 def request_properties(response_topic: str, correlation: bytes | None = None) -> Properties:

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import math
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, NoReturn
 
 import msgspec
@@ -30,6 +30,14 @@ ACK_TIMEOUT_S: Final = 5.0
 suspend the host's end of a connection can outlive the broker's."""
 
 _log = logging.getLogger(__name__)
+
+
+def backoff() -> Iterator[float]:
+    """Yield how long to wait before each further attempt to connect, in seconds, without end."""
+    wait_s = BACKOFF_MIN_S
+    while True:
+        yield wait_s
+        wait_s = min(wait_s * 2, BACKOFF_MAX_S)
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -177,21 +185,20 @@ class MqttConnection:
 
     async def run(self) -> NoReturn:
         """Keep the connection up until cancelled; then leave the broker in order."""
-        backoff_s = BACKOFF_MIN_S
+        waits_s = backoff()
         while True:
             was_up, trouble = await self._connect_and_serve()
             if was_up:
-                backoff_s = BACKOFF_MIN_S
+                waits_s = backoff()
             # One line per outage, not one per attempt.
             level = logging.DEBUG if trouble == self._trouble and not was_up else logging.WARNING
             self._trouble = trouble
             where = f"{self._config.host}:{self._config.port}"
             _log.log(level, "MQTT broker %s: %s; trying again", where, trouble)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(backoff_s):
+                async with asyncio.timeout(next(waits_s)):
                     await self._hurry.wait()
             self._hurry.clear()
-            backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
     async def _connect_and_serve(self) -> tuple[bool, str]:
         """Serve one connection to its end; return whether it was up, and why it ended."""

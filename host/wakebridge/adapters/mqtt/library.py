@@ -7,6 +7,7 @@ import socket
 from typing import Final
 
 from aiomqtt import Client, MqttError, ProtocolVersion, Will
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
@@ -48,7 +49,7 @@ async def make_client(
         password=password,
         protocol=ProtocolVersion.V5 if speaks_5 else ProtocolVersion.V311,
         clean_session=None if speaks_5 else not persistent,
-        clean_start=not persistent,
+        clean_start=not persistent if speaks_5 else MQTT_CLEAN_START_FIRST_ONLY,
         properties=properties if speaks_5 else None,
         will=will,
         timeout=CONNECT_TIMEOUT_S,
