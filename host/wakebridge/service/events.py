@@ -8,7 +8,7 @@ answers and before it arms; a fire is emitted, then committed, and nothing else 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -89,6 +89,7 @@ class EventService:
 
     `plan_changed` is called whenever the earliest due instant may have moved. `replay_delay_s`
     is the optional readiness condition of E53: late fires wait that long after `ready`.
+    `clock_stepped` is told of a step of the wall clock in ns, before anything else comes of it.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class EventService:
         timer: Timer,
         plan_changed: Callable[[], None],
         replay_delay_s: float = 0.0,
+        clock_stepped: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
         self._engine = engine
         self._store = store
@@ -106,6 +108,7 @@ class EventService:
         self._timer = timer
         self._plan_changed = plan_changed
         self._replay_delay_s = replay_delay_s
+        self._clock_stepped = clock_stepped
         self._buses: dict[str, Bus] = {}
         self._up: set[str] = set()
         self._announced: set[str] = set()
@@ -213,6 +216,9 @@ class EventService:
         step_ns = self._engine.clock_step_ns(now)
         if step_ns:
             log.warning("the wall clock was stepped by %+.3f s", step_ns / _NS_PER_S)
+            self._plan_changed()
+            if self._clock_stepped is not None:
+                await self._clock_stepped(step_ns)
         signalled, self._sync_signalled = self._sync_signalled, False
         ready = self._engine.observe(now, sync_signal=signalled)
         if ready is None:
@@ -295,14 +301,14 @@ class EventService:
             # It counts as emitted: one owner's record never holds up another's (E35).
             log.error("bus %s cannot carry an event of %s: %s", route, evaluation, error)
 
-    async def _durable(self, write: Callable[[], "asyncio.Future[None] | object"]) -> None:
+    async def _durable(self, write: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write until it holds. What it records has happened, so there is no way back.
 
         Meanwhile no fire leaves, and every request is answered `internal` (E27, E51).
         """
         while True:
             try:
-                await write()  # type: ignore[misc]
+                await write()
                 return
             except StoreError as error:
                 log.error("%s; firing pauses until this can be stored", error)
