@@ -25,6 +25,10 @@ class FirmwareStopped(LinkError):  # noqa: N818 - named for what happened
     """The board sits at a MicroPython prompt and its firmware could not be started."""
 
 
+class VersionMismatch(LinkError):  # noqa: N818 - named for what happened
+    """The board's firmware speaks no version of the protocol that this host speaks."""
+
+
 class PortUnavailable(LinkError):  # noqa: N818 - named for what happened
     """There is no port to open now."""
 

@@ -100,11 +100,14 @@ class SerialPort:
     def __init__(self, line: serial.Serial, path: str) -> None:
         self.path = path
         self.line = line
+        self._baudrate = line.baudrate
         self._fd = line.fileno()
         self._loop = asyncio.get_running_loop()
         self._on_data: Callable[[bytes], None] | None = None
         self._on_lost: Callable[[str], None] | None = None
         self._reading = False
+        self._paused = False
+        self._limited = True
         self._read_window_ends_s = 0.0
         self._read_in_window = 0
         self._throttle: asyncio.TimerHandle | None = None
@@ -113,25 +116,41 @@ class SerialPort:
         self._drained.set()
         self._lost: str | None = None
 
-    def attach(self, on_data: Callable[[bytes], None], on_lost: Callable[[str], None]) -> None:
-        """Start reading; earlier callbacks get nothing any more."""
+    def attach(
+        self,
+        on_data: Callable[[bytes], None],
+        on_lost: Callable[[str], None],
+        *,
+        limited: bool = True,
+    ) -> None:
+        """Start reading; earlier callbacks get nothing any more.
+
+        `limited` reads no faster than a board with something to say would send.
+        """
         self._on_data, self._on_lost = on_data, on_lost
+        self._limited, self._paused = limited, False
         if self._lost is not None:
             self._loop.call_soon(on_lost, self._lost)
-        else:
-            self.resume_reading()
+        self._watch()
 
     def pause_reading(self) -> None:
         """Leave bytes in the kernel, which makes a USB device wait."""
-        if self._reading:
-            self._loop.remove_reader(self._fd)
-            self._reading = False
+        self._paused = True
+        self._watch()
 
     def resume_reading(self) -> None:
         """Read again after `pause_reading`."""
-        if not self._reading and self._lost is None:
+        self._paused = False
+        self._watch()
+
+    def _watch(self) -> None:
+        """Let the loop watch for bytes exactly when they are wanted."""
+        wanted = self._lost is None and not self._paused and self._throttle is None
+        if wanted and not self._reading:
             self._loop.add_reader(self._fd, self._read)
-            self._reading = True
+        elif self._reading and not wanted:
+            self._loop.remove_reader(self._fd)
+        self._reading = wanted
 
     def _read(self) -> None:
         try:
@@ -141,9 +160,10 @@ class SerialPort:
                 self._lose(error.strerror or str(error))
             return
         if not data:  # VMIN is 1: an empty read is a hang-up
-            self._lose("hung up")
+            self._lose("it hung up")
             return
-        self._limit_rate(len(data))
+        if self._limited:
+            self._limit_rate(len(data))
         if self._on_data is not None:
             self._on_data(data)
 
@@ -154,12 +174,12 @@ class SerialPort:
             self._read_in_window = 0
         self._read_in_window += size
         if self._read_in_window >= _READ_WINDOW_BYTES and self._throttle is None:
-            self.pause_reading()
             self._throttle = self._loop.call_at(self._read_window_ends_s, self._unthrottle)
+            self._watch()
 
     def _unthrottle(self) -> None:
         self._throttle = None
-        self.resume_reading()
+        self._watch()
 
     def write(self, data: bytes) -> None:
         """Write without waiting; what the port does not take yet waits in a bounded backlog.
@@ -167,14 +187,13 @@ class SerialPort:
         Raises `LinkLost` when the port is gone or has not taken anything for too long.
         """
         if self._lost is not None:
-            raise LinkLost(f"{self.path}: {self._lost}")
+            raise LinkLost(self._lost)
         if not self._backlog:
             data = data[self._write_some(data) :]
         if not data:
             return
         if len(self._backlog) + len(data) > BACKLOG_MAX:
-            self._lose("does not take any bytes")
-            raise LinkLost(f"{self.path} does not take any bytes")
+            raise LinkLost(self._lose("it does not take any bytes"))
         if not self._backlog:
             self._loop.add_writer(self._fd, self._flush)
             self._drained.clear()
@@ -186,8 +205,7 @@ class SerialPort:
         except OSError as error:
             if error.errno in _NOT_NOW:
                 return 0
-            self._lose(error.strerror or str(error))
-            raise LinkLost(f"{self.path}: {self._lost}") from error
+            raise LinkLost(self._lose(error.strerror or str(error))) from error
 
     def _flush(self) -> None:
         with contextlib.suppress(LinkLost):  # told through on_lost
@@ -200,7 +218,7 @@ class SerialPort:
         """Return when nothing waits to be written. Raises `LinkLost`."""
         await self._drained.wait()
         if self._lost is not None:
-            raise LinkLost(f"{self.path}: {self._lost}")
+            raise LinkLost(self._lost)
 
     def set_baudrate(self, baudrate: int) -> None:
         """Change the speed. Raises ValueError for one the port lacks, and for 1200 baud."""
@@ -210,19 +228,26 @@ class SerialPort:
             self.line.baudrate = baudrate
             _block_for_one_byte(self._fd)
 
-    def _lose(self, reason: str) -> None:
-        if self._lost is not None:
-            return
-        self._lost = reason
-        self._stop()
-        if self._on_lost is not None:
-            self._on_lost(reason)
+    def restore(self) -> None:
+        """Bring speed and modem lines back to what they were when the port was opened."""
+        with contextlib.suppress(OSError, termios.error, ValueError):
+            self.set_baudrate(self._baudrate)
+            self.line.dtr = self.line.rts = True
+
+    def _lose(self, why: str) -> str:
+        """Give the port up, tell so once, and return the sentence."""
+        if self._lost is None:
+            self._lost = f"{self.path} is lost: {why}"
+            self._stop()
+            if self._on_lost is not None:
+                self._on_lost(self._lost)
+        return self._lost
 
     def _stop(self) -> None:
-        self.pause_reading()
         if self._throttle is not None:
             self._throttle.cancel()
             self._throttle = None
+        self._watch()
         self._loop.remove_writer(self._fd)
         self._backlog.clear()
         self._drained.set()
@@ -231,7 +256,7 @@ class SerialPort:
         """Give the port back; nothing is told any more."""
         self._on_data = self._on_lost = None
         if self._lost is None:
-            self._lost = "closed"
+            self._lost = f"{self.path} was closed"
         self._stop()
         if self.line.is_open:
             with contextlib.suppress(OSError, termios.error):
@@ -273,6 +298,25 @@ def _explain(path: str, error: serial.SerialException) -> PortUnavailable:
     if error.errno in (errno.ENOENT, errno.ENXIO, errno.ENODEV, errno.EIO):
         return PortMissing(f"there is no serial port {path}")
     return PortUnavailable(f"{path} cannot be opened: {error}")
+
+
+class SerialOpener:
+    """Finds and opens the board's port each time it is called.
+
+    The name is looked up anew every time: behind a by-id link the device changes when it is
+    plugged in again (case A11).
+    """
+
+    def __init__(
+        self, named: str | None, *, pattern: str = BY_ID_GLOB, baudrate: int = BAUDRATE
+    ) -> None:
+        self._named = named
+        self._pattern = pattern
+        self._baudrate = baudrate
+
+    async def __call__(self) -> SerialPort:
+        """Return the open port. Raises `PortUnavailable`."""
+        return await open_port(find_port(self._named, self._pattern), self._baudrate)
 
 
 async def open_port(path: str, baudrate: int = BAUDRATE) -> SerialPort:
