@@ -7,9 +7,11 @@ import socket
 from typing import Final
 
 from aiomqtt import Client, MqttError, ProtocolVersion, Will
-from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, DisconnectFlags
+from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+from paho.mqtt.reasoncodes import ReasonCode
 
 from wakebridge.adapters.mqtt.config import MqttConfig
 
@@ -25,15 +27,51 @@ _DISCONNECT_TIMEOUT_S: Final = 1.0
 _NODELAY: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 """Without it Nagle's algorithm and delayed ACKs hold every small packet back for 40 ms."""
 
-# The library warns of every connection that could not be closed in order. Outages are told by
-# `MqttConnection`, once each.
 _log = logging.getLogger(__name__)
-_log.setLevel(logging.ERROR)
+
+
+class _LastWords(logging.Handler):
+    """Keeps the library's latest complaint, which says why a broker hung up; shows none of them.
+
+    Outages are told by `MqttConnection`, once each and with their reason.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.text = record.getMessage()
+        _log.debug("%s", self.text)
+
+
+class HangUpClient(Client):
+    """The library's client, which also ends its attempt to connect when the broker hangs up.
+
+    The original waits its whole time limit for an answer on a connection that it knows is closed,
+    and then calls that a time-out: as with a broker that wants a certificate of ours, or one that
+    speaks no MQTT 5.
+    """
+
+    last_words: _LastWords
+
+    def _on_disconnect(
+        self,
+        client: PahoClient,
+        userdata: object,
+        flags: DisconnectFlags,
+        reason_code: ReasonCode,
+        properties: Properties | None = None,
+    ) -> None:
+        if not self._connected.done():
+            why = self.last_words.text or "before it answered CONNECT"
+            self._connected.set_exception(MqttError(f"the broker hung up: {why}"))
+        super()._on_disconnect(client, userdata, flags, reason_code, properties)
 
 
 async def make_client(
     config: MqttConfig, client_id: str, password: str | None, will: Will | None
-) -> Client:
+) -> HangUpClient:
     """Return a client that is not connected yet. Raise OSError for unreadable files."""
     if password is None:
         password = await asyncio.to_thread(config.read_password)
@@ -41,7 +79,10 @@ async def make_client(
     persistent = config.client_id != ""
     properties = _properties(PacketTypes.CONNECT)
     properties.SessionExpiryInterval = config.session_expiry_s if persistent else 0
-    client = Client(
+    last_words = _LastWords()
+    library_log = logging.Logger("mqtt")
+    library_log.addHandler(last_words)
+    client = HangUpClient(
         config.host,
         config.port,
         identifier=client_id,
@@ -57,8 +98,9 @@ async def make_client(
         max_concurrent_outgoing_calls=CONCURRENT_CALLS,
         tls_context=await asyncio.to_thread(config.tls_context),
         socket_options=_NODELAY,
-        logger=_log,
+        logger=library_log,
     )
+    client.last_words = last_words
     # The library warns from ten pending calls on; ours are bounded already.
     client.pending_calls_threshold = CONCURRENT_CALLS
     return client
@@ -70,8 +112,8 @@ async def connect(client: Client) -> None:
     try:
         await asyncio.shield(entering)
     except asyncio.CancelledError:
-        # The library connects in a thread that cannot be interrupted: left alone, it would
-        # finish after us and leave a connection open that nobody knows of.
+        # It connects in a thread that cannot be interrupted: left alone, that would finish after
+        # us and leave a connection open that nobody knows of.
         with contextlib.suppress(MqttError, OSError, UnicodeError):
             await entering
         await disconnect(client)

@@ -1,0 +1,214 @@
+"""The shipped broker configuration keeps owners apart (E61, E63); connections are closed doors."""
+
+import asyncio
+import gc
+import subprocess
+from pathlib import Path
+
+import aiomqtt
+import pytest
+from brokers import Certificates, Mosquitto, MosquittoFactory, free_port, write_passwords
+from fake_scheduler import FakeScheduler
+from mqtt_clients import (
+    WAIT_S,
+    answer_data,
+    attempting,
+    eventually,
+    observe,
+    request_properties,
+    running,
+)
+from wakebridge.adapters.mqtt import MqttBus, MqttConfig
+from wakebridge.bus import BusMessage
+
+PACKAGING = Path(__file__).parents[2] / "host/packaging/mosquitto"
+USERS = {"wakebridge": "bridge secret", "alice": "alice secret", "mallory": "mallory secret"}
+
+
+def body(owner: str) -> bytes:
+    return b'{"data":{"id":"a"},"context":{"skill_id":"%s"}}' % owner.encode()
+
+
+@pytest.fixture
+def shipped(mosquitto: MosquittoFactory, tmp_path: Path) -> Mosquitto:
+    """Start a broker with the configuration that we ship, moved to another port and directory."""
+    port = free_port()
+    etc = tmp_path / "etc"
+    etc.mkdir()
+    acl = etc / "wakebridge.acl"
+    acl.write_text((PACKAGING / "wakebridge.acl").read_text())
+    acl.chmod(0o600)
+    write_passwords(etc / "wakebridge.passwd", USERS)
+    text = (PACKAGING / "wakebridge.conf").read_text()
+    text = text.replace("/etc/mosquitto/", f"{etc}/").replace("listener 1883", f"listener {port}")
+    return mosquitto.run(f"user {_user()}\nlog_dest stderr\n{text}", port)
+
+
+def _user() -> str:
+    return subprocess.run(("id", "-un"), capture_output=True, text=True, check=True).stdout.strip()
+
+
+def bridge_on(broker: Mosquitto, tmp_path: Path, scheduler: FakeScheduler) -> MqttBus:
+    secret = tmp_path / "password"
+    secret.write_text(USERS["wakebridge"])
+    config = MqttConfig(port=broker.port, username="wakebridge", password_file=str(secret))
+    return MqttBus(config, scheduler)
+
+
+async def test_e63_one_owner_can_neither_ask_for_nor_read_nor_hear_another(
+    shipped: Mosquitto, tmp_path: Path, scheduler: FakeScheduler
+) -> None:
+    async with (
+        running(bridge_on(shipped, tmp_path, scheduler), scheduler) as bus,
+        observe(
+            shipped.port,
+            *("wakebridge/owners/alice/answer/#", "wakebridge/owners/alice/event/+"),
+            *("wakebridge/owners/alice/missed", "wakebridge/status"),
+            username="alice",
+            password=USERS["alice"],
+        ) as alice,
+        observe(
+            shipped.port,
+            *("#", "wakebridge/#", "wakebridge/owners/+/#", "wakebridge/owners/alice/#"),
+            *("wakebridge/owners/alice/event/tick", "wakebridge/owners/alice/answer/schedule"),
+            username="mallory",
+            password=USERS["mallory"],
+        ) as mallory,
+    ):
+        # Alice asks, is answered, and hears her events.
+        await alice.client.publish("wakebridge/owners/alice/request/schedule", body("alice"), 1)
+        await bus.emit(BusMessage("alice.tick", b"{}", {}, "alice"))
+        await bus.emit(BusMessage("ovos.scheduler.missed", b"{}", {}, "alice"))
+        # Mallory asks in Alice's name on Alice's topic, then in Alice's name on its own.
+        await mallory.client.publish("wakebridge/owners/alice/request/cancel", body("alice"), 1)
+        await mallory.client.publish("wakebridge/owners/mallory/request/get", body("alice"), 1)
+        # Mallory has the answer sent to Alice, and forges one, an event and the status.
+        await mallory.client.publish(
+            "wakebridge/owners/mallory/request/list",
+            body("mallory"),
+            1,
+            properties=request_properties("wakebridge/owners/alice/answer/schedule"),
+        )
+        for forged in ("owners/alice/answer/x", "owners/alice/event/tick", "status", "ready"):
+            await mallory.client.publish(f"wakebridge/{forged}", b"forged", 1, retain=True)
+        await mallory.until(
+            lambda: {m.topic.value.rsplit("/", 1)[1] for m in mallory.heard} >= {"get", "list"}
+        )
+        await alice.until(lambda: len(alice.heard) >= 4)
+
+    asked = [(request.verb, request.identity) for request in scheduler.asked]
+    assert sorted(asked) == [("get", "mallory"), ("schedule", "alice")]
+    answers = {m.topic.value: answer_data(m) for m in mallory.heard if "/owners/" in m.topic.value}
+    assert set(answers) == {f"wakebridge/owners/mallory/answer/{verb}" for verb in ("get", "list")}
+    assert [data["error"] for _, data in sorted(answers.items())] == [
+        "skill_id_mismatch",
+        "invalid_record",
+    ]
+    assert sorted(m.topic.value for m in alice.heard) == [
+        "wakebridge/owners/alice/answer/schedule",
+        "wakebridge/owners/alice/event/tick",
+        "wakebridge/owners/alice/missed",
+        "wakebridge/status",
+    ]
+    assert not any(m.payload == b"forged" for m in (*alice.heard, *mallory.heard))
+
+
+async def test_an_agent_hears_only_its_own_runs(
+    shipped: Mosquitto, tmp_path: Path, scheduler: FakeScheduler
+) -> None:
+    bridge = bridge_on(shipped, tmp_path, scheduler)
+    async with running(bridge, scheduler):
+        everything = "wakebridge/agents/#"
+        secret = USERS["mallory"]
+        async with observe(
+            shipped.port, everything, username="mallory", password=secret
+        ) as mallory:
+            await bridge.connection.publish("wakebridge/agents/alice/run", b"alice")
+            await bridge.connection.publish("wakebridge/agents/mallory/run", b"mallory")
+            await mallory.wait_for(1)
+            assert [m.payload for m in mallory.heard] == [b"mallory"]
+
+
+@pytest.mark.parametrize("password", [None, "wrong"])
+async def test_nobody_connects_without_the_password(
+    shipped: Mosquitto, password: str | None
+) -> None:
+    with pytest.raises(aiomqtt.MqttError):
+        async with observe(shipped.port, username="alice", password=password):
+            pass
+
+
+async def test_a_wrong_password_is_trouble_told_without_the_password(
+    shipped: Mosquitto, tmp_path: Path, scheduler: FakeScheduler, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    bus = bridge_on(shipped, tmp_path, scheduler)
+    (tmp_path / "password").write_text("not the bridge secret")
+    async with attempting(bus):
+        await eventually(lambda: "authori" in bus.connection.trouble.lower())
+        assert "secret" not in caplog.text
+        assert "secret" not in repr(vars(bus.connection))
+        # Once the file is right the bridge comes up: it is read at every attempt.
+        (tmp_path / "password").write_text(USERS["wakebridge"])
+        await asyncio.wait_for(scheduler.is_up.wait(), WAIT_S)
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    made = Certificates.make(tmp_path_factory.mktemp("tls") / "ca")
+    made.issue("broker", host="127.0.0.1")
+    made.issue("elsewhere", host="127.0.0.2")
+    made.issue("wakebridge")
+    return made
+
+
+async def test_tls_with_a_client_certificate(
+    mosquitto: MosquittoFactory, certificates: Certificates, scheduler: FakeScheduler
+) -> None:
+    acl = (PACKAGING / "wakebridge.acl").read_text()
+    broker = mosquitto(certificates=certificates, acl=acl)
+    config = MqttConfig(
+        port=broker.port,
+        tls=True,
+        tls_ca_file=str(certificates.ca),
+        tls_cert_file=str(certificates.certificate("wakebridge")),
+        tls_key_file=str(certificates.key("wakebridge")),
+    )
+    async with running(MqttBus(config, scheduler), scheduler) as bus:
+        await bus.emit(BusMessage("alice.tick", b"{}", {}, "alice"))
+        # The broker knows the bridge by its certificate, or the rules would keep its status back.
+        assert any("u'wakebridge'" in line for line in broker.log)
+
+
+async def test_tls_without_a_client_certificate_is_refused_by_the_broker(
+    mosquitto: MosquittoFactory, certificates: Certificates, scheduler: FakeScheduler
+) -> None:
+    broker = mosquitto(certificates=certificates)
+    config = MqttConfig(port=broker.port, tls=True, tls_ca_file=str(certificates.ca))
+    bus = MqttBus(config, scheduler)
+    async with attempting(bus):
+        await eventually(lambda: "CERTIFICATE_REQUIRED" in bus.connection.trouble)
+    assert not scheduler.is_up.is_set()
+
+
+# The library leaves a socket whose handshake failed to the garbage collector, which says so.
+@pytest.mark.filterwarnings("ignore:unclosed <ssl:ResourceWarning")
+async def test_tls_refuses_a_broker_of_another_authority_and_one_with_another_name(
+    mosquitto: MosquittoFactory,
+    certificates: Certificates,
+    scheduler: FakeScheduler,
+    tmp_path: Path,
+) -> None:
+    broker = mosquitto(certificates=certificates)
+    stranger = Certificates.make(tmp_path / "stranger")
+    bus = MqttBus(MqttConfig(port=broker.port, tls=True, tls_ca_file=str(stranger.ca)), scheduler)
+    async with attempting(bus):
+        await eventually(lambda: "certificate verify failed" in bus.connection.trouble)
+    bus = MqttBus(
+        MqttConfig(host="localhost", port=broker.port, tls=True, tls_ca_file=str(certificates.ca)),
+        scheduler,
+    )
+    async with attempting(bus):
+        await eventually(lambda: "certificate verify failed" in bus.connection.trouble)
+    assert not scheduler.is_up.is_set()
+    gc.collect()
