@@ -29,6 +29,7 @@ from wakebridge.runner.port import (
     Outcome,
     RunRequest,
     Stopped,
+    undisturbed,
 )
 
 TIME_LIMIT_S: Final = 3600.0
@@ -187,7 +188,7 @@ class CommandRunner:
             number += 1
             match read_report(line):
                 case Progress(text=text):
-                    await on_progress(text)
+                    await undisturbed(on_progress(text))
                 case Result(text=text):
                     return Completed(text)
                 case Error(reason=reason):

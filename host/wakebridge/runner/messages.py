@@ -41,11 +41,15 @@ class Accepted(msgspec.Struct, frozen=True, tag_field="type", tag="accepted"):
 
 
 class Alive(msgspec.Struct, frozen=True, tag_field="type", tag="alive"):
-    """The agent still works on the run."""
+    """The agent still works on the run. `query` repeats the number of the query it answers."""
+
+    query: int | None = None
 
 
 class Unknown(msgspec.Struct, frozen=True, tag_field="type", tag="unknown"):
-    """The agent knows nothing of the run it was asked about."""
+    """The agent knows nothing of the run it was asked about in the query of that number."""
+
+    query: int | None = None
 
 
 Report = Progress | Result | Error | Cancelled | Accepted | Alive | Unknown

@@ -1,5 +1,6 @@
 """The port: one run in, one outcome out, and a way to stop it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -20,6 +21,7 @@ __all__ = [
     "Runner",
     "Stopped",
     "request_of",
+    "undisturbed",
 ]
 
 OnProgress = Callable[[str], Awaitable[None]]
@@ -51,6 +53,16 @@ def request_of(start: StartRun) -> RunRequest:
         routine_id=start.routine_id,
         due=None if start.due_ns is None else format_instant(start.due_ns),
     )
+
+
+async def undisturbed(work: Awaitable[None]) -> None:
+    """Await to its end also when the awaiting task is cancelled: a commit is never cut in two."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise
 
 
 class Runner(Protocol):
