@@ -1,1 +1,1 @@
-
+"""Ways to talk to the bridge. Adapters translate and never decide, and do not know each other."""

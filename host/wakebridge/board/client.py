@@ -211,9 +211,9 @@ class BoardClient:
         self._end(reason)
         self._port.close()
 
-    def detach(self) -> None:
+    def detach(self, reason: str) -> None:
         """End this client but leave the port open, for whoever attaches to it next."""
-        self._end("the port was handed on")
+        self._end(reason)
 
     # Requests
 

@@ -157,6 +157,7 @@ class Supervisor:
                 self._broken_into |= await self._lend_desk.serve(port)
             watch = self._watch = LinkWatch(self._on_hint, self._on_console)
             client = BoardClient(port, self._clock, self.rate, watch, self._first_id())
+            reason = "the board could not be greeted"
             try:
                 greeting = await greet(client, watch, broken_into=self._broken_into)
                 self._broken_into = False
@@ -168,7 +169,7 @@ class Supervisor:
             finally:
                 self._watch = None
                 lost = client.closed
-                client.detach()
+                client.detach(reason)
             if lost:
                 raise LinkLost(reason)
 
@@ -190,17 +191,24 @@ class Supervisor:
     async def _until_trouble(self, client: BoardClient, watch: LinkWatch) -> str:
         while True:
             trouble, reason = await watch.next()
-            if trouble is not Trouble.PROMPT or not await self._is_alive(client):
+            if trouble is not Trouble.PROMPT or not await self._is_alive(client, watch):
                 return reason
             asyncio.get_running_loop().call_later(_PROMPT_PAUSE_S, client.forget_prompt)
 
-    async def _is_alive(self, client: BoardClient) -> bool:
+    async def _is_alive(self, client: BoardClient, watch: LinkWatch) -> bool:
         """Ask a board that printed a prompt; a program that runs can print one as well."""
+        ping = asyncio.ensure_future(client.ping())
+        echo = asyncio.ensure_future(watch.echo.wait())
         try:
-            await client.ping()
+            await asyncio.wait((ping, echo), return_when=asyncio.FIRST_COMPLETED)
+            if ping.done():
+                await ping
+            return ping.done()
         except LinkError:
             return False
-        return True
+        finally:
+            ping.cancel()
+            echo.cancel()
 
     def _failed(self, reason: str) -> None:
         self._lend_desk.settle(FirmwareAfter.SILENT)

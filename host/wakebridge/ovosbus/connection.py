@@ -23,7 +23,7 @@ RECONNECT_MAX_S: Final = 1.0
 OPEN_TIMEOUT_S: Final = 5.0
 """Longest wait for the handshake: a local bus takes milliseconds, a hung one takes for ever."""
 ECHO_TIMEOUT_S: Final = 1.0
-"""Longest wait for a frame to come back, and again for a probe: it takes 0.1 ms on a healthy bus."""
+"""Longest wait for a frame, then for a probe, to come back: 0.1 ms when the bus is healthy."""
 HEARTBEAT_S: Final = 20.0
 """Interval of websocket pings, which find a peer that vanished without closing."""
 RECEIVED_MAX_BYTES: Final = 64 * 1024 * 1024

@@ -1,1 +1,1 @@
-
+"""Scheduled events, pure: instants, rules, records, and what is owed when they are missed."""

@@ -138,10 +138,16 @@ def read_data(value: object) -> bytes:
 def wrong_type(field: str, expected: str, value: object) -> RequestError:
     """Return the refusal of a value that has the wrong JSON type (E13)."""
     kind = _JSON_TYPES.get(type(value), "of another type")
-    hint = ": leave the field out instead" if value is None else ""
+    hint = ": leave the field out instead" if value is None and field in _OPTIONAL else ""
     return RequestError("invalid_record", f"{field} must be {expected}, not {kind}{hint}")
 
 
+_OPTIONAL: Final = frozenset(
+    [
+        *("at", "in", "every", "every.start", "local", "local.days"),
+        *("data", "until", "count", "misfire", "grace_s", "ephemeral"),
+    ]
+)
 _JSON_TYPES: Final = {
     dict: "an object",
     list: "an array",

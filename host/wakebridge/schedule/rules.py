@@ -207,6 +207,8 @@ class Local(
 
     def _listed_dates(self, after: int, through: int) -> int:
         """Return how many dates in (after, through] have a listed weekday."""
+        if through <= after:  # a gap soon after a fold can skip only what was already reached
+            return 0
         weeks, rest = divmod(through - after, 7)
         extra = sum(
             (date + _THURSDAY) % 7 in self.days for date in range(after + 1, after + 1 + rest)

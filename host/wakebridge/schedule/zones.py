@@ -139,6 +139,8 @@ class ZoneRules:
         whenever.clear_tzcache()
         try:
             return whenever.Instant.from_timestamp(_FIRST_S).to_tz(name)
+        except (whenever.TimeZoneNotFoundError, ValueError) as problem:
+            raise UnknownZone(f"the rules of {quote(name)} cannot be read: {problem}") from None
         finally:
             whenever.reset_tzpath(search_path)
             whenever.clear_tzcache()

@@ -29,6 +29,7 @@ from wakebridge.schedule.instants import Now, format_instant
 from wakebridge.schedule.misfire import Evaluation, Fire, Missed, Schedule
 from wakebridge.store.errors import StoreError
 from wakebridge.store.schedules_sqlite import Loaded
+from wakebridge.timeline import note
 
 log = logging.getLogger(__name__)
 
@@ -290,16 +291,28 @@ class EventService:
             await self._durable(lambda: self._store.commit([change], self._clock.now().wall_ns))
         self._engine.apply(change)
 
+    def _note(self, evaluation: Evaluation, fired_ns: int) -> None:
+        if (missed := evaluation.missed) is not None:
+            record = missed.schedule.record
+            note("missed", owner=record.skill_id, id=record.id, occurrences=missed.total)
+        if (fire := evaluation.fire) is not None:
+            record = fire.schedule.record
+            late_ms = (fired_ns - fire.due_ns) / 1_000_000
+            note("fired", owner=record.skill_id, id=record.id, late_ms=round(late_ms, 3))
+
     async def _emit(self, route: str, evaluation: Evaluation) -> None:
         bus = self._buses[route]
+        fired_ns = self._clock.now().wall_ns
         try:
             if evaluation.missed is not None:
                 await bus.emit(_missed_message(evaluation.missed))
             if evaluation.fire is not None:
-                await bus.emit(_fire_message(evaluation.fire, self._clock.now().wall_ns))
+                fired_ns = self._clock.now().wall_ns
+                await bus.emit(_fire_message(evaluation.fire, fired_ns))
         except Undeliverable as error:
             # It counts as emitted: one owner's record never holds up another's (E35).
-            log.error("bus %s cannot carry an event of %s: %s", route, evaluation, error)
+            log.error("bus %s cannot carry an event: %s", route, error)
+        self._note(evaluation, fired_ns)
 
     async def _durable(self, write: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write until it holds. What it records has happened, so there is no way back.
@@ -336,6 +349,13 @@ class EventService:
             else:
                 answers = [await self._alone(pending) for pending in batch]
         for pending, answer in zip(batch, answers, strict=True):
+            if pending.request.verb == "schedule" and answer["ok"]:
+                note(
+                    "accepted",
+                    owner=str(answer["skill_id"]),
+                    id=str(answer["id"]),
+                    next=str(answer["next"]),
+                )
             _answer(pending, answer)
 
     async def _alone(self, pending: _Pending) -> dict[str, object]:

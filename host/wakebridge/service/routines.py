@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+import msgspec
 from wakewire.messages import Event
 
 from wakebridge.board.errors import LinkError
@@ -43,6 +44,7 @@ from wakebridge.routine.state import RoutineState, RunKind, next_due
 from wakebridge.runner.port import Runner, request_of
 from wakebridge.schedule.instants import Now
 from wakebridge.store.errors import StateUnreadable, StoreError
+from wakebridge.timeline import note
 from wakebridge.wake.reconciler import TimerReading
 
 log = logging.getLogger(__name__)
@@ -246,8 +248,18 @@ class RoutineService:
         `session_id` is the caller's session where the transport knows it; one in the envelope
         goes before.
         """
+        return await self._answer(envelope.read_call(body), session_id, caller)
+
+    async def call_decoded(self, payload: object) -> dict[str, object]:
+        """Answer one call that a transport has decoded already; see `call`."""
+        body = msgspec.json.encode(payload)
+        answered: dict[str, object] = msgspec.to_builtins(await self.call(body))
+        return answered
+
+    async def _answer(
+        self, read: envelope.Call | Refusal, session_id: str | None, caller: modes.Caller
+    ) -> envelope.ToolAnswer:
         called = self._clock.now()
-        read = envelope.read_call(body)
         raw_input = "" if isinstance(read, Refusal) else read.raw_input
         output: str | Refusal
         if isinstance(read, Refusal):
@@ -411,8 +423,10 @@ class RoutineService:
                     stop = asyncio.create_task(self._stop(effect), name=f"stop {effect.run_id}")
                     self._stops.add(stop)
                     stop.add_done_callback(self._stops.discard)
-                case Changed() | RunEnded():
-                    pass
+                case Changed(routine=changed):
+                    note("routine", id=changed.id, status=changed.status.value)
+                case RunEnded():
+                    note("run ended", id=effect.run_id, outcome=effect.outcome.value)
             for observer in self.observers:
                 observer(effect)
 

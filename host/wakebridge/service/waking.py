@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
-from wakewire.codes import SOURCE_RTC_TIMER
 from wakewire.messages import Event, Hello, TimerState
 
 from wakebridge.board.client import BoardClient, Reading, timer_reading
@@ -21,6 +20,7 @@ from wakebridge.board.errors import LinkError
 from wakebridge.clock import Clock
 from wakebridge.schedule.instants import Now
 from wakebridge.store.errors import StoreError
+from wakebridge.timeline import note
 from wakebridge.wake.board_rate import BoardRate
 from wakebridge.wake.planner import Plan, lease_of, plan, token_for
 from wakebridge.wake.reconciler import (
@@ -115,7 +115,6 @@ class Waking:
         self._manual: asyncio.Lock = asyncio.Lock()
         self.armed = Armed(self._down_reason)
         self.observers: list[Callable[[Armed], None]] = []
-        self.wake_observers: list[Callable[[Event], None]] = []
 
     # -- told by the supervisor and by the writers ------------------------------------------------
 
@@ -258,12 +257,14 @@ class Waking:
         if answer.lost:
             log.warning("board: %d events were overwritten before they were read", answer.lost)
         for event in answer.events:
-            for observer in self.wake_observers:
-                observer(event)
+            note(
+                "board event",
+                source=event.source,
+                seq=event.seq,
+                boot_id=answer.boot_id.hex(),
+                token=f"{event.token:#010x}",
+            )
         expired_token = timer.token if timer.state == CountdownState.EXPIRED.value else 0
-        wakes = [event for event in answer.events if event.source == SOURCE_RTC_TIMER]
-        if wakes:
-            log.info("board: woken by source %d, %d event(s)", SOURCE_RTC_TIMER, len(wakes))
         if answer.events or expired_token:
             await self._sink.woken(answer.boot_id, answer.events, expired_token)
 
@@ -305,6 +306,14 @@ class Waking:
         )
         self.armed = armed
         if news:
+            note(
+                "countdown",
+                state=armed.state,
+                leg=armed.leg,
+                token=f"{armed.token:#010x}",
+                remaining_ms=armed.remaining_ms,
+                error=armed.error,
+            )
             for observer in self.observers:
                 observer(armed)
 

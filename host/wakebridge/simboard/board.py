@@ -241,6 +241,7 @@ class DeskBoard:
         """End the run by force; `_ended` boots again in this way."""
         self._start_next = (start, cause)
         if self._interpreter is not None:
+            self._relay.hold_input()
             self._interpreter.kill()
 
     def _requested(self, request: bytes) -> None:

@@ -8,6 +8,9 @@ import wakewire
 from wakebridge.simboard.errors import FirmwareMissingError
 
 _START_FILES = ("main.py", "boot.py")
+_CONFIGURATION = "board.json"
+# A host with a board on its desk never sleeps, so the wake line is pulsed whether it answers or not.
+_DESK_CONFIGURATION = '{"pulse": "always"}\n'
 
 
 def firmware_directory() -> Path:
@@ -33,6 +36,7 @@ def fill(flash: Path, firmware: Path | None = None) -> bool:
     if (source / "wakeboard").is_dir():
         _copy_package(source / "wakeboard", flash / "wakeboard")
     _copy_package(Path(next(iter(wakewire.__path__))), flash / "wakewire")
+    (flash / _CONFIGURATION).write_text(_DESK_CONFIGURATION, encoding="ascii")
     return True
 
 

@@ -35,6 +35,12 @@ class InputGate:
         self._queue.clear()
         self._waiting = False
 
+    def restarted(self) -> None:
+        """Note that a fresh interpreter will take the rest, and give it a Ctrl-C that was lost."""
+        if self._waiting and self._interrupting:
+            self._queue[:0] = bytes((_INTERRUPT,))
+        self._waiting = False
+
     def output_seen(self, now_s: float) -> None:
         """Note that the interpreter wrote something."""
         self._last_output_s = now_s

@@ -24,6 +24,7 @@ class Relay:
         self._gate = InputGate()
         self._timer: asyncio.TimerHandle | None = None
         self._unwritten = b""
+        self._holding = False
         self.faults: dict[Direction, LineFaults] = {
             "to_host": LineFaults(),
             "to_board": LineFaults(),
@@ -45,9 +46,14 @@ class Relay:
         self._port = port
 
     def attach(self, interpreter: Interpreter, start_raw: bool) -> None:
-        """Take up a fresh interpreter; input that came while there was none goes to it."""
+        """Take up a fresh interpreter; input that was held back goes to it once it is up."""
         self._interpreter = interpreter
+        self._holding = False
         self._text = ReplText(start_raw)
+
+    def hold_input(self) -> None:
+        """Keep what the host sends for the next interpreter: this one is about to be ended."""
+        self._holding = True
 
     def detach(self, forget_input: bool) -> None:
         """Let go of the interpreter that ended."""
@@ -55,6 +61,8 @@ class Relay:
         self._unwritten = b""
         if forget_input:
             self._gate.clear()
+        else:
+            self._gate.restarted()
 
     def from_board(self, data: bytes) -> None:
         """Take what the interpreter wrote."""
@@ -97,7 +105,7 @@ class Relay:
             self._timer.cancel()
             self._timer = None
         interpreter = self._interpreter
-        if interpreter is None or not self._text.takes_input:
+        if interpreter is None or self._holding or not self._text.takes_input:
             return
         now_s = self._loop.time()
         in_program = interpreter.in_program

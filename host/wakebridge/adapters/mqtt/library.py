@@ -22,6 +22,9 @@ CONCURRENT_CALLS: Final = 64
 """Publications waiting for their PUBACK at once; more wait their turn, first come first served.
 Brokers take some 20 at a time (mosquitto: max_inflight_messages)."""
 
+_LIBRARY_TIMEOUT: Final = "Operation timed out"
+_NO_ANSWER: Final = "no answer to CONNECT (a broker without MQTT 5 needs protocol 3.1.1)"
+
 _DISCONNECT_TIMEOUT_S: Final = 1.0
 
 _NODELAY: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
@@ -118,8 +121,10 @@ async def connect(client: Client) -> None:
             await entering
         await disconnect(client)
         raise
-    except MqttError:
+    except MqttError as error:
         await disconnect(client)
+        if str(error) == _LIBRARY_TIMEOUT:
+            raise MqttError(_NO_ANSWER) from None
         raise
 
 

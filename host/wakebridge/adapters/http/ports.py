@@ -1,0 +1,104 @@
+"""What the HTTP interface needs of the service; the daemon hands it over."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from wakebridge.bus import Scheduler
+from wakebridge.routine import envelope
+from wakebridge.routine.change import Change, Refusal
+from wakebridge.routine.modes import Caller, InputMode
+from wakebridge.routine.state import RoutineState, RunKind
+from wakebridge.wake.reconciler import TimerReading
+
+
+class Routines(Protocol):
+    """The writer of routines."""
+
+    @property
+    def unavailable(self) -> str | None:
+        """Why there is no schedule tool, None when there is one."""
+        ...
+
+    @property
+    def state(self) -> RoutineState:
+        """The committed state."""
+        ...
+
+    @property
+    def mode(self) -> InputMode:
+        """How people talk to the device (R11)."""
+        ...
+
+    @property
+    def backend_agent(self) -> bool:
+        """Whether there is a backend agent (R11)."""
+        ...
+
+    async def call(
+        self, body: bytes, *, session_id: str | None = None, caller: Caller = Caller.BACKEND
+    ) -> envelope.ToolAnswer:
+        """Answer one call of the schedule tool."""
+        ...
+
+    async def open_session(self, session_id: str) -> Change | Refusal:
+        """Enter a new backend session."""
+        ...
+
+    async def revise_session(self, session_id: str, new_session_id: str) -> Change | Refusal:
+        """Enter the revision that compaction made."""
+        ...
+
+    async def clear_session(self, session_id: str, reason: str | None) -> Change | Refusal:
+        """End a session whose history was cleared."""
+        ...
+
+    async def replace_session(
+        self, session_id: str, new_session_id: str, reason: str | None
+    ) -> Change | Refusal:
+        """End a session that a configuration change replaced."""
+        ...
+
+    async def submit(
+        self, kind: RunKind, task: str, session_id: str, *, interrupts: bool = False
+    ) -> Change | Refusal:
+        """Queue an interactive request or background work."""
+        ...
+
+
+class McuTimer(Protocol):
+    """The board's countdown. All may raise `LinkError`; changes raise `service.waking.Conflict`."""
+
+    async def reading(self) -> TimerReading:
+        """Read the live countdown."""
+        ...
+
+    async def set_by_hand(self, duration_ms: int) -> TimerReading:
+        """Arm the countdown for a person."""
+        ...
+
+    async def cancel_by_hand(self) -> TimerReading:
+        """Disarm the countdown for a person."""
+        ...
+
+
+class Services(Protocol):
+    """Everything behind the interface."""
+
+    @property
+    def events(self) -> Scheduler:
+        """The writer of scheduled events."""
+        ...
+
+    @property
+    def routines(self) -> Routines:
+        """The writer of routines."""
+        ...
+
+    @property
+    def timer(self) -> McuTimer:
+        """The board's countdown."""
+        ...
+
+    def health(self) -> Mapping[str, Any]:
+        """Return what a person wants to know first."""
+        ...

@@ -1,0 +1,273 @@
+"""The bridge as a process: puts the parts together, runs them, and takes them apart in order.
+
+Nothing is decided here. The order matters: the state is locked and loaded before a port is opened,
+the port is claimed before anything is promised, and at the end the routines are recorded before the
+link and the buses go.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import signal
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+from wakewire.messages import Event, Hello
+
+from wakebridge.adapters.http.server import HttpServer
+from wakebridge.adapters.mqtt.adapter import MqttBus
+from wakebridge.adapters.ovos.adapter import OvosAdapter
+from wakebridge.board.client import BoardClient
+from wakebridge.board.serial_port import SerialOpener
+from wakebridge.board.supervisor import Supervisor
+from wakebridge.clock import DeadlineTimer, SystemClock
+from wakebridge.config import Config, ConfigError
+from wakebridge.engine import EventEngine
+from wakebridge.runner.command import CommandRunner
+from wakebridge.runner.http import HttpRunner
+from wakebridge.runner.mqtt import MqttRunner
+from wakebridge.runner.port import Runner
+from wakebridge.schedule.instants import Now, format_instant
+from wakebridge.service.events import EventService
+from wakebridge.service.routines import RoutineService
+from wakebridge.service.waking import Armed, Waking
+from wakebridge.store.errors import StateUnreadable
+from wakebridge.store.routines_json import RoutinesJson
+from wakebridge.store.schedules_sqlite import SchedulesSqlite
+from wakebridge.store.state_lock import StateLock
+from wakebridge.store.transcripts import Transcripts
+from wakebridge.timeline import note
+
+
+class Bridge:
+    """All parts of one running bridge. Use `open_bridge`."""
+
+    def __init__(self, config: Config, store: SchedulesSqlite, timer: DeadlineTimer) -> None:
+        clock = SystemClock()
+        self.config = config
+        lease = store.load(clock.now().wall_ns).lease
+        self.events = EventService(
+            EventEngine(config.events.administrators),
+            store,
+            clock,
+            timer,
+            plan_changed=self._plan_changed,
+            replay_delay_s=config.events.replay_delay_s,
+            clock_stepped=self._clock_stepped,
+        )
+        self.mqtt = None if config.mqtt is None else MqttBus(config.mqtt, self.events, self._tool)
+        self.ovos = None
+        if config.ovos is not None and config.ovos.enabled:
+            self.ovos = OvosAdapter(config.ovos, self.events, clock)
+        for bus in (self.mqtt, self.ovos):
+            if bus is not None:
+                self.events.attach(bus)
+        config_dir = Path(config.config_dir)
+        self.runner = _runner(config, self.mqtt)
+        self.routines = RoutineService(
+            RoutinesJson(config_dir),
+            Transcripts(config_dir),
+            clock,
+            lambda: self.timer,
+            self.runner,
+            lease=lease,
+            draw_id=lambda: f"r-{secrets.token_hex(6)}",
+            mode=config.agent.mode,
+            backend_agent=config.agent.backend,
+        )
+        self.supervisor = Supervisor(
+            SerialOpener(config.board.port, pattern=config.board.glob),
+            clock,
+            on_up=self._board_up,
+            on_down=self._board_down,
+            on_hint=self._hinted,
+            on_console=lambda text: note("board console", text=text.strip()[:200]),
+        )
+        self.timer = Waking(
+            clock,
+            self.supervisor.rate,
+            self.routines,
+            self._earliest_ns,
+            lease=lease,
+            lead_s=config.wake.lead_s,
+        )
+        self.timer.observers.append(self._timer_changed)
+        self._armed_news = asyncio.Event()
+
+    # -- joints between the parts -----------------------------------------------------------------
+
+    def _earliest_ns(self, now: Now) -> int | None:
+        """Return the earliest due instant of both domains: the countdown they share (R44)."""
+        due = [self.events.earliest_ns(now), self.routines.earliest_ns()]
+        return min((each for each in due if each is not None), default=None)
+
+    def _plan_changed(self) -> None:
+        self.timer.plan_changed()
+
+    async def _clock_stepped(self, step_ns: int) -> None:
+        await self.routines.clock_stepped(step_ns)
+
+    def _hinted(self, event: Event) -> None:
+        self.timer.hinted(event)
+
+    async def _tool(self, payload: object, identity: str | None) -> dict[str, object]:
+        del identity  # who may use this topic is the broker's decision
+        return await self.routines.call_decoded(payload)
+
+    def _board_up(self, client: BoardClient, hello: Hello) -> None:
+        note(
+            "board up",
+            port=hello.port,
+            board=hello.board,
+            firmware=hello.firmware_version,
+            boot_id=hello.boot_id.hex(),
+        )
+        self.timer.board_up(client, hello)
+        self._armed_news.set()
+
+    def _board_down(self, reason: str) -> None:
+        note("board down", reason=reason)
+        self.timer.board_down(reason)
+        self._armed_news.set()
+
+    def _timer_changed(self, _armed: Armed) -> None:
+        self._armed_news.set()
+
+    def health(self) -> Mapping[str, Any]:
+        """Return what a person wants to know first."""
+        hello = self.timer.hello
+        return {
+            "events": self.events.health(),
+            "routines": {
+                "available": self.routines.unavailable is None,
+                "problem": self.routines.unavailable,
+                "count": len(self.routines.state.routines),
+            },
+            "board": _board_state(hello, self.supervisor.problem),
+            "timer": _timer_state(self.timer.armed),
+        }
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def tasks(self) -> list[Coroutine[Any, Any, object]]:
+        """Return what runs for as long as the bridge does."""
+        running: list[Coroutine[Any, Any, object]] = [
+            self.events.run(),
+            self.supervisor.run(),
+            self.timer.run(),
+        ]
+        if self.mqtt is not None:
+            running += [self.mqtt.run(), self._publish_state(self.mqtt)]
+        if self.ovos is not None:
+            running.append(self.ovos.run())
+        return running
+
+    async def _publish_state(self, mqtt: MqttBus) -> None:
+        """Keep the retained state of board and timer true."""
+        while True:
+            await self._armed_news.wait()
+            self._armed_news.clear()
+            await mqtt.publish_state(
+                "board", _board_state(self.timer.hello, self.supervisor.problem)
+            )
+            await mqtt.publish_state("timer", _timer_state(self.timer.armed))
+
+
+@contextlib.asynccontextmanager
+async def open_bridge(config: Config) -> AsyncIterator[Bridge]:
+    """Lock the state, load it, claim the port; undo all of it in reverse at the end.
+
+    Raises `StateLocked`, `StateUnreadable`, `PortBusy`, `PortAmbiguous` or OSError, each with a
+    sentence for a person.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        state_dir = await asyncio.to_thread(_private_directory, config.state_dir)
+        stack.callback(StateLock(state_dir).release)
+        store = SchedulesSqlite(state_dir / "schedules.db")
+        stack.callback(store.close)
+        timer = DeadlineTimer()
+        stack.callback(timer.close)
+        bridge = Bridge(config, store, timer)
+        bridge.events.start()
+        await bridge.routines.start()
+        stack.push_async_callback(bridge.routines.close)
+        await bridge.supervisor.claim()
+        yield bridge
+
+
+async def serve(config: Config) -> None:
+    """Run the bridge until SIGTERM or SIGINT. Raises what `open_bridge` raises."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with open_bridge(config) as bridge, asyncio.TaskGroup() as group:
+        running = [group.create_task(task) for task in bridge.tasks()]
+        if config.http is not None:
+            server = HttpServer(config.http, bridge)
+            await server.start()
+            running.append(group.create_task(server.run()))
+        if isinstance(bridge.runner, MqttRunner):
+            await bridge.runner.start()
+        await bridge.routines.resume()
+        note("bridge ready", schedules=bridge.events.health()["schedules"])  # type: ignore[arg-type]
+        await stop.wait()
+        note("bridge stopping")
+        await bridge.routines.close()
+        for task in running:
+            task.cancel()
+
+
+def _private_directory(path: str) -> Path:
+    directory = Path(path)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateUnreadable(f"{directory} cannot be made: {error.strerror}") from error
+    return directory
+
+
+def _runner(config: Config, mqtt: MqttBus | None) -> Runner | None:
+    agent = config.agent
+    match agent.runner:
+        case None:
+            return None
+        case "command":
+            if agent.command is None:
+                raise ConfigError("agent.runner is command: add the section [agent.command]")
+            return CommandRunner(agent.command)
+        case "http":
+            if agent.http is None:
+                raise ConfigError("agent.runner is http: add the section [agent.http]")
+            return HttpRunner(agent.http)
+        case "mqtt":
+            if mqtt is None or agent.mqtt is None:
+                raise ConfigError("agent.runner is mqtt: add the sections [mqtt] and [agent.mqtt]")
+            return MqttRunner(mqtt.connection, agent.mqtt)
+
+
+def _board_state(hello: Hello | None, problem: str) -> dict[str, object]:
+    if hello is None:
+        return {"connected": False, "problem": problem}
+    return {
+        "connected": True,
+        "port": hello.port,
+        "board": hello.board,
+        "firmware": hello.firmware_version,
+        "unique_id": hello.unique_id.hex(),
+        "boot_id": hello.boot_id.hex(),
+        "config_faults": list(hello.config_faults),
+    }
+
+
+def _timer_state(armed: Armed) -> dict[str, object]:
+    return {
+        "state": armed.state,
+        "ours": armed.ours,
+        "leg": armed.leg,
+        "token": armed.token,
+        "remaining_ms": armed.remaining_ms,
+        "wakes_for": None if armed.target_ns is None else format_instant(armed.target_ns),
+        "timer_error": armed.error,
+    }

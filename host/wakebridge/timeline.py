@@ -1,0 +1,57 @@
+"""What happened, one line each: the log that a person follows and a program can read.
+
+`note` is called where something worth telling has become true: accepted, armed, woken, fired.
+Fields are plain values with their units in their names, and never contain payloads or secrets.
+"""
+
+import json
+import logging
+from typing import Final, Literal
+
+_TIMELINE: Final = logging.getLogger("wakebridge.timeline")
+
+
+def note(what: str, **fields: str | int | float | bool | None) -> None:
+    """Put one line on the time line."""
+    _TIMELINE.info(what, extra={"fields": fields})
+
+
+class TextFormatter(logging.Formatter):
+    """`level name: message key=value ...`; the time is added by whoever keeps the log."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line, with a traceback below it where there is one."""
+        line = f"{record.levelname.lower()} {record.name.removeprefix('wakebridge.')}: "
+        line += record.getMessage()
+        fields: dict[str, object] = getattr(record, "fields", {})
+        line += "".join(f" {name}={value}" for name, value in fields.items())
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: `at_s`, `level`, `logger`, `message`, and the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one JSON object."""
+        line: dict[str, object] = {
+            "at_s": round(record.created, 6),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        line.update(getattr(record, "fields", {}))
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def set_up(level: str, form: Literal["text", "json"]) -> None:
+    """Send the program's log to standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("wakebridge").setLevel(level.upper())
