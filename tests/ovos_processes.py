@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -132,12 +132,15 @@ class Listener:
 
     async def _read(self) -> None:
         async for frame in self._socket:
-            message = json.loads(frame.data)
+            try:
+                message = json.loads(frame.data)
+            except (ValueError, RecursionError):
+                continue  # the bus relays back what no reader of JSON takes
             self.heard.append(message)
             self._frames.put_nowait(message)
 
     async def say(
-        self, message_type: str, data: object = None, context: dict[str, object] | None = None
+        self, message_type: str, data: object = None, context: Mapping[str, object] | None = None
     ) -> None:
         message = {"type": message_type, "data": {} if data is None else data}
         await self.say_text(json.dumps(message | {"context": context or {}}))
@@ -157,7 +160,7 @@ class Listener:
         self,
         message_type: str,
         data: object = None,
-        context: dict[str, object] | None = None,
+        context: Mapping[str, object] | None = None,
         answer_type: str | None = None,
     ) -> dict[str, Any]:
         """Send a request and return the whole answer."""
