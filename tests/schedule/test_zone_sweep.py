@@ -9,7 +9,7 @@ minute. `make test` sweeps the zones with peculiar histories; running this file 
 
 import importlib.resources
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
@@ -111,10 +111,12 @@ class Scan:
         self.furthest_s = list(accumulate(self.readings_s, max))
         self.after_s = change_s - 20 * _HOUR
         self.through_s = self.instants_s[-1]
-        steps = zip(self.readings_s, self.readings_s[1:], strict=False)
-        self.jumps = [
-            (before + step_s, after) for before, after in steps if after != before + step_s
-        ]
+        self.jumps: list[tuple[int, int, int]] = []
+        for instant_s, (before, after) in zip(
+            self.instants_s[1:], pairwise(self.readings_s), strict=True
+        ):
+            if after != before + step_s:
+                self.jumps.append((instant_s, before + step_s, after))
 
     def occurrences(self, time_s: int, days: tuple[int, ...]) -> list[int]:
         """Return the occurrences in (after, through] by the words of E7, in seconds."""
@@ -131,7 +133,7 @@ class Scan:
 
     def telling_rules(self, zone: str) -> Iterator[Local]:
         """Yield rules whose times and days lie at the edges of what the change skips or repeats."""
-        for before_s, after_s in self.jumps:
+        for _, before_s, after_s in self.jumps:
             middle_s = (before_s + after_s) // 120 * 60
             edges = {edge + d for edge in (before_s, after_s) for d in (-60, 0, 60)}
             times = {edge % _DAY for edge in (*edges, middle_s)} | {0, _DAY - 60}
@@ -142,23 +144,35 @@ class Scan:
                     yield Local(time_s, days, zone)
 
 
+def compare(rule: Local, scan: Scan) -> None:
+    """Ask the rule every question about the time around one change, and from within it."""
+    after_ns, through_ns = scan.after_s * NS_PER_S, scan.through_s * NS_PER_S
+    expected = [due_s * NS_PER_S for due_s in scan.occurrences(rule.time_s, rule.days)]
+    found, due_ns = [], rule.next_after(after_ns)
+    while due_ns is not None and due_ns <= through_ns:
+        found.append(due_ns)
+        due_ns = rule.next_after(due_ns)
+    assert found == expected, (rule, found, expected)
+    assert rule.count_between(after_ns, through_ns) == len(expected), rule
+    assert rule.latest(after_ns, through_ns, 99) == expected, rule
+    if expected:
+        assert rule.nth_after(after_ns, len(expected)) == expected[-1], rule
+    for jump_s, _, _ in scan.jumps:
+        for probe_ns in ((jump_s + seconds) * NS_PER_S for seconds in (-1, 0, 60, 1800, 3600)):
+            before = bisect_right(expected, probe_ns)
+            assert rule.count_between(after_ns, probe_ns) == before, (rule, probe_ns)
+            if before < len(expected):
+                assert rule.next_after(probe_ns) == expected[before], (rule, probe_ns)
+
+
 def sweep(zone: str) -> int:
     """Compare the code with the oracle around every change of `zone`; return how many rules ran."""
     compared = 0
-    for change_s in LocalClock(zone).changes():
-        scan = Scan(LocalClock(zone), change_s)
-        after_ns, through_ns = scan.after_s * NS_PER_S, scan.through_s * NS_PER_S
+    clock = LocalClock(zone)
+    for change_s in clock.changes():
+        scan = Scan(clock, change_s)
         for rule in scan.telling_rules(zone):
-            expected = [due_s * NS_PER_S for due_s in scan.occurrences(rule.time_s, rule.days)]
-            found, due_ns = [], rule.next_after(after_ns)
-            while due_ns is not None and due_ns <= through_ns:
-                found.append(due_ns)
-                due_ns = rule.next_after(due_ns)
-            assert found == expected, (rule, found, expected)
-            assert rule.count_between(after_ns, through_ns) == len(expected), rule
-            assert rule.latest(after_ns, through_ns, 99) == expected, rule
-            if expected:
-                assert rule.nth_after(after_ns, len(expected)) == expected[-1], rule
+            compare(rule, scan)
             compared += 1
     return compared
 

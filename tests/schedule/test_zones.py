@@ -56,6 +56,19 @@ def test_e7c_a_zone_that_an_update_took_away_is_an_error(tmp_path: Path) -> None
         Local(0, ALL_DAYS, "Europe/Paris").next_after(0)
 
 
+def test_e7c_a_zone_whose_rules_are_missing_or_broken_is_an_error(tmp_path: Path) -> None:
+    """E7c, E35: a damaged installation refuses that zone and keeps the others."""
+    release = _release(tmp_path, "2027a", "Europe/Lisbon")
+    with (release / "tzdata.zi").open("a") as index:
+        index.write("Z Europe/Missing 0 - X\nL Europe/Lisbon Europe/Broken\n")
+    (release / "Europe" / "Broken").write_bytes(b"TZif2 and nothing after it")
+    zones.refresh_zone_rules(release)
+    for name in ("Europe/Missing", "Europe/Broken"):
+        with pytest.raises(UnknownZone, match="cannot be read"):
+            zones.table(name)
+    assert zones.table("Europe/Lisbon").offset_s(0) == 3600
+
+
 def test_e7d_the_device_and_its_environment_mean_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
