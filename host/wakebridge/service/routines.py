@@ -49,6 +49,9 @@ from wakebridge.wake.reconciler import TimerReading
 
 log = logging.getLogger(__name__)
 
+# Before the first event of any board: a boot id that no board draws.
+_NO_CURSOR: Final = (bytes(8), 0)
+
 # How soon the end of a run is saved again after the disk refused it.
 SAVE_RETRY_S: Final = 1.0
 
@@ -128,7 +131,7 @@ class RoutineService:
         self.backend_agent = backend_agent
         self._state = RoutineState()
         self._unavailable: str | None = "the routines have not been loaded"
-        self._unread_cursor = (b"", 0)
+        self._unread_cursor = _NO_CURSOR
         self._writing = asyncio.Lock()
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._stops: set[asyncio.Task[None]] = set()
@@ -203,7 +206,7 @@ class RoutineService:
         if self._unavailable is not None:
             return self._unread_cursor
         cursor = self._state.cursor
-        return (b"", 0) if cursor is None else (bytes.fromhex(cursor.boot_id), cursor.seq)
+        return _NO_CURSOR if cursor is None else (bytes.fromhex(cursor.boot_id), cursor.seq)
 
     async def woken(self, boot_id: bytes, events: Sequence[Event], expired_token: int) -> None:
         """Commit the cursor and what became due, together, then start it (R40, R41, R42).
