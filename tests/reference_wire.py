@@ -39,12 +39,17 @@ def frame(payload: bytes) -> bytes:
 
 def payloads(stream: bytes, payload_max: int = PAYLOAD_MAX) -> list[bytes]:
     """The payloads of the frames in a stream."""
-    runs = stream.split(b"\x7e")[1:-1]
-    return [body[:-4] for body in map(_body, runs) if body and 4 < len(body) <= payload_max + 4]
+    return [payload for run in stream.split(b"\x7e")[1:-1] if (payload := _read(run, payload_max))]
 
 
-def _body(run: bytes) -> bytes | None:
-    """Payload and check of a run, None when it is broken."""
+def console(stream: bytes) -> tuple[bytes, bytes]:
+    """What is no frame in a stream: up to the last flag, and after it."""
+    first, *runs, last = stream.split(b"\x7e") if b"\x7e" in stream else (b"", stream)
+    return b"".join([first, *(run for run in runs if not _read(run, PAYLOAD_MAX))]), last
+
+
+def _read(run: bytes, payload_max: int) -> bytes | None:
+    """The payload of a run between two flags, None when it is no frame."""
     kept = iter([byte for byte in run if byte >= 0x20 and byte != 0x7F])
     body = bytearray()
     for byte in kept:
@@ -55,7 +60,9 @@ def _body(run: bytes) -> bytes | None:
             body.append(escaped ^ 0x20)
         else:
             body.append(byte)
-    return bytes(body) if fcs32(bytes(body[:-4])) == int.from_bytes(body[-4:], "little") else None
+    payload, check = bytes(body[:-4]), int.from_bytes(body[-4:], "little")
+    fits = 0 < len(payload) <= payload_max
+    return payload if fits and fcs32(payload) == check else None
 
 
 def encode(value: object) -> bytes:
