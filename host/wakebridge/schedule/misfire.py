@@ -11,7 +11,7 @@ import msgspec
 
 from wakebridge.schedule.instants import Now
 from wakebridge.schedule.record import Record
-from wakebridge.schedule.rules import At, Every, Rule
+from wakebridge.schedule.rules import At
 
 # How many missed instants are listed one by one in a report and in a schedule's state. A daily
 # alarm that was off for a year lists all of them; a period of one second that was off for a year
@@ -165,20 +165,8 @@ def _missed_instants(schedule: Schedule, due_ns: int, now: Now) -> tuple[tuple[i
     total = rule.count_between(due_ns - 1, through_ns)
     if record.count is not None and total > record.count - schedule.consumed:
         total = record.count - schedule.consumed
-        through_ns = _nth(rule, due_ns, total)
+        through_ns = rule.nth_after(due_ns - 1, total) or due_ns
     return tuple(rule.latest(due_ns - 1, through_ns, MISSED_LISTED_MAX)), total
-
-
-def _nth(rule: Rule, first_ns: int, nth: int) -> int:
-    """Return the `nth` occurrence counted from `first_ns`, which is the first."""
-    if isinstance(rule, Every):
-        return first_ns + (nth - 1) * rule.period_ns
-    for _ in range(nth - 1):
-        following = rule.next_after(first_ns)
-        if following is None:
-            break
-        first_ns = following
-    return first_ns
 
 
 def _consume(schedule: Schedule, through_ns: int, count: int) -> Schedule:
