@@ -131,8 +131,11 @@ class Mosquitto:
         self._process = None
         if process is None or reader is None:
             return
-        process.send_signal(how)
-        process.wait(START_TIMEOUT_S)
+        while process.poll() is None:
+            # mosquitto 2.0 forgets a SIGTERM that comes just as it says that it runs.
+            process.send_signal(how)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(1.0)
         reader.join(START_TIMEOUT_S)
         assert process.stderr is not None
         process.stderr.close()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import socket
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
@@ -62,7 +63,12 @@ async def observe(
 ) -> AsyncIterator[Observer]:
     """Connect a plain client and subscribe it with QoS 1."""
     client = aiomqtt.Client(
-        "127.0.0.1", port, username=username, password=password, protocol=protocol
+        "127.0.0.1",
+        port,
+        username=username,
+        password=password,
+        protocol=protocol,
+        socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
     )
     async with client:
         observer = Observer(client)
