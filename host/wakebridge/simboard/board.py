@@ -269,6 +269,7 @@ class DeskBoard:
     def _environment(self, start: Start, cause: str) -> dict[str, str]:
         """Return all that the firmware and the reset vector are told; paths are the board's."""
         return {
+            "PATH": os.environ.get("PATH", os.defpath),
             "TERM": "dumb",
             "WAKEBRIDGE_DESK_FLASH": str(self.flash),
             "WAKEBRIDGE_DESK_SIDE": str(self._side),

@@ -51,15 +51,20 @@ class InputGate:
             return b""
         self._waiting = False
         stops = _IN_PROGRAM if in_program else _AT_RAW_PROMPT if raw else _AT_PROMPT
-        count = next((i + 1 for i, byte in enumerate(self._queue) if byte in stops), 0)
-        taken = bytes(self._queue[: count or len(self._queue)])
-        del self._queue[: len(taken)]
-        if count:
+        at = next((i for i, byte in enumerate(self._queue) if byte in stops), -1)
+        if at > 0:  # what comes before such a byte goes first, and the byte itself alone
+            return self._pop(at)
+        if at == 0:
             self._waiting = True
             self._interrupting = in_program
             self._last_output_s = None
-            pause = limits.GATE_INTERRUPT_S if in_program else limits.GATE_SILENT_S
-            self._latest_s = now_s + pause
+            pause_s = limits.GATE_INTERRUPT_S if in_program else limits.GATE_SILENT_S
+            self._latest_s = now_s + pause_s
+        return self._pop(1 if at == 0 else len(self._queue))
+
+    def _pop(self, count: int) -> bytes:
+        taken = bytes(self._queue[:count])
+        del self._queue[:count]
         return taken
 
     def _answered(self, now_s: float, in_program: bool) -> bool:

@@ -87,14 +87,32 @@ class Interpreter:
 
     @property
     def in_program(self) -> bool:
-        """Whether Python code runs, as against one of the REPLs waiting for input."""
-        if self.gone.is_set():
-            return False
+        """Whether Python code runs, as against one of the REPLs waiting for input.
+
+        The unix port catches SIGINT exactly while code runs. The terminal's mode says the same,
+        except for code that came by raw paste, which runs with Ctrl-C switched off there.
+        """
+        return not self.gone.is_set() and (self._terminal_interrupts or self._catches_interrupt)
+
+    @property
+    def _terminal_interrupts(self) -> bool:
         return bool(termios.tcgetattr(self._master)[_LFLAG] & termios.ISIG)
+
+    @property
+    def _catches_interrupt(self) -> bool:
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return False
+        caught = next((line for line in status.splitlines() if line.startswith("SigCgt:")), ":0")
+        return bool(int(caught.partition(":")[2], 16) & 1 << signal.SIGINT - 1)
 
     def write(self, data: bytes) -> int:
         """Type `data`; return how much of it the terminal took."""
         if self.gone.is_set():
+            return len(data)
+        if data == _CTRL_C and not self._terminal_interrupts and self._catches_interrupt:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGINT)
             return len(data)
         try:
             return os.write(self._master, data)
