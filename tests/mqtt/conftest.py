@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 
 import pytest
+
 from brokers import MosquittoFactory, mosquitto
 from fake_scheduler import FakeScheduler
 from mqtt_clients import Bridge, running

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import aiomqtt
 import pytest
 from amqtt.broker import Broker  # type: ignore[import-untyped]  # it ships no types
+
 from brokers import free_port
 from fake_scheduler import FakeScheduler
 from mqtt_clients import answer_data, attempting, decoded, eventually, observe, running

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import aiomqtt
 import pytest
+
 from brokers import Certificates, Mosquitto, MosquittoFactory, free_port, write_passwords
 from fake_scheduler import FakeScheduler
 from mqtt_clients import (
@@ -113,20 +114,31 @@ async def test_e63_one_owner_can_neither_ask_for_nor_read_nor_hear_another(
     assert not any(m.payload == b"forged" for m in (*alice.heard, *mallory.heard))
 
 
-async def test_an_agent_hears_only_its_own_runs(
+async def test_an_agent_hears_only_its_own_runs_and_reports_only_on_them(
     shipped: Mosquitto, tmp_path: Path, scheduler: FakeScheduler
 ) -> None:
     bridge = bridge_on(shipped, tmp_path, scheduler)
-    async with running(bridge, scheduler):
-        everything = "wakebridge/agents/#"
-        secret = USERS["mallory"]
-        async with observe(
-            shipped.port, everything, username="mallory", password=secret
-        ) as mallory:
-            await bridge.connection.publish("wakebridge/agents/alice/run", b"alice")
-            await bridge.connection.publish("wakebridge/agents/mallory/run", b"mallory")
-            await mallory.wait_for(1)
-            assert [m.payload for m in mallory.heard] == [b"mallory"]
+    reports: list[str] = []
+    async with (
+        running(bridge, scheduler),
+        observe(
+            shipped.port,
+            "wakebridge/agents/#",
+            username="mallory",
+            password=USERS["mallory"],
+        ) as mallory,
+    ):
+        await bridge.connection.subscribe(
+            "wakebridge/agents/+/runs/+/reports", lambda received: reports.append(received.topic)
+        )
+        for topic in ("alice/runs/1", "alice/runs/1/control", "mallory/runs/2"):
+            await bridge.connection.publish(f"wakebridge/agents/{topic}", topic.encode())
+        await mallory.wait_for(1)
+        assert [message.payload for message in mallory.heard] == [b"mallory/runs/2"]
+        for agent in ("alice", "mallory"):
+            await mallory.client.publish(f"wakebridge/agents/{agent}/runs/2/reports", b"{}", qos=1)
+        await eventually(lambda: reports != [])
+        assert reports == ["wakebridge/agents/mallory/runs/2/reports"]
 
 
 @pytest.mark.parametrize("password", [None, "wrong"])

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+
 from wakebridge.adapters.mqtt import MqttConfig
 
 

@@ -5,6 +5,7 @@ import statistics
 import time
 
 import pytest
+
 from fake_scheduler import FakeScheduler
 from mqtt_clients import WAIT_S, Bridge, answer_data, decoded, observe, request_properties
 from wakebridge.adapters.mqtt import MqttBus, MqttConfig, requests

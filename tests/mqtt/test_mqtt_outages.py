@@ -5,6 +5,7 @@ import itertools
 from pathlib import Path
 
 import pytest
+
 from brokers import MosquittoFactory, Relay, free_port
 from fake_scheduler import FakeScheduler
 from mqtt_clients import (

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+
 from brokers import MosquittoFactory, Relay
 from fake_scheduler import FakeScheduler
 from mqtt_clients import WAIT_S, Bridge, Observer, decoded, observe, running

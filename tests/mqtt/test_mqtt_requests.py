@@ -5,9 +5,11 @@ import json
 import aiomqtt
 import msgspec
 import pytest
+
 from fake_scheduler import Asked
 from mqtt_clients import Bridge, answer_data, decoded, observe, request_properties
 from wakebridge.adapters.mqtt.envelope import NESTING_MAX, REQUEST_BYTES_MAX
+from wakebridge.bus import BusMessage
 
 OWNER = "wakebridge/owners/demo.skill"
 RECORD = {"id": "a", "event": "demo.skill.tick", "in": {"seconds": 5}}
@@ -208,6 +210,8 @@ async def test_a_retained_request_is_carried_out_once_only(bridge: Bridge) -> No
     async with observe(bridge.broker.port, f"{OWNER}/answer/+") as client:
         await client.client.publish(f"{OWNER}/request/schedule", body(), 1, retain=True)
         await client.wait_for(1)
+        # Confirmations come in order: after this one the answer is confirmed too.
+        await bridge.bus.emit(BusMessage("demo.skill.tick", b"{}", {}, "demo.skill"))
         bridge.bus.connection.reconnect("test")
         await bridge.scheduler.is_down.wait()
         await bridge.scheduler.is_up.wait()

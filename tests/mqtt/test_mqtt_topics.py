@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
+
 from wakebridge.adapters.mqtt.topics import (
     BadLevel,
     Topics,
