@@ -1,10 +1,13 @@
-"""The bridge's scheduled events on an OVOS bus, in the test's own process."""
+"""The bridge on an OVOS bus: its events in the test's own process, or all of it in another."""
 
 import asyncio
 import contextlib
-import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from wakebridge.adapters.ovos import OvosAdapter, OvosConfig
 from wakebridge.clock import DeadlineTimer, SystemClock
@@ -34,10 +37,33 @@ async def bridge(port: int, store_path: Path) -> AsyncIterator[EventService]:
         store.close()
 
 
-async def _serve(port: int, store_path: Path) -> None:
-    async with bridge(port, store_path):
-        await asyncio.get_running_loop().create_future()
+class BridgeProcess:
+    """The whole bridge as a process, without a board; the block ends it as `kill -9` does."""
 
+    def __init__(self, port: int, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
+        self._config = directory / "wakebridge.toml"
+        self._config.write_text(
+            f"""
+            config_dir = "{directory}/agent"
+            state_dir = "{directory}/state"
+            board.glob = "{directory}/no-board"
+            [ovos]
+            enabled = true
+            port = {port}
+            """
+        )
 
-if __name__ == "__main__":
-    asyncio.run(_serve(int(os.environ["PORT"]), Path(os.environ["STORE"])))
+    def __enter__(self) -> Self:
+        command = (sys.executable, "-m", "wakebridge", "serve", "--config", str(self._config))
+        self._process = subprocess.Popen(command)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()

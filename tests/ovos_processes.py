@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import aiohttp
+
 from brokers import free_port
 from ovos_envs import Vintage
 

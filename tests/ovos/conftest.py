@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from ovos_envs import VINTAGES, Vintage
 from ovos_processes import OvosBus
 

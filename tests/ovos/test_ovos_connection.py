@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
+
 from ovos_processes import Listener, OvosBus
 from wakebridge.ovosbus.connection import (
     ECHO_TIMEOUT_S,

@@ -6,6 +6,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from wakebridge.ovosbus.message import (
     FRAME_MAX_BYTES,
     Message,

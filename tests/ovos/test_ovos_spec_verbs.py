@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from ovos_bridge import bridge
 from ovos_processes import Listener, OvosBus
 from wakebridge.adapters.ovos import OvosAdapter, OvosConfig
