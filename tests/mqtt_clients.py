@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 import aiomqtt
 import msgspec
-from brokers import Mosquitto
-from fake_scheduler import FakeScheduler
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+
+from brokers import Mosquitto
+from fake_scheduler import FakeScheduler
 from wakebridge.adapters.mqtt import MqttBus
 
 WAIT_S = 10.0

@@ -7,8 +7,9 @@ import pytest
 from brokers import MosquittoFactory, mosquitto
 from fake_scheduler import FakeScheduler
 from mqtt_clients import Bridge, running
-from wakebridge.adapters.mqtt import MqttBus, MqttConfig
+from wakebridge.adapters.mqtt import MqttBus
 from wakebridge.adapters.mqtt.requests import Tool
+from wakebridge.mqttbus.config import MqttConfig
 
 __all__ = ["mosquitto"]
 

@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator
 
 import aiomqtt
 import pytest
-from amqtt.broker import Broker  # type: ignore[import-untyped]  # it ships no types
+from amqtt.broker import Broker
 
 from brokers import free_port
 from fake_scheduler import FakeScheduler
 from mqtt_clients import answer_data, attempting, decoded, eventually, observe, running
-from wakebridge.adapters.mqtt import MqttBus, MqttConfig, library
+from wakebridge.adapters.mqtt import MqttBus
 from wakebridge.bus import BusMessage
+from wakebridge.mqttbus import library
+from wakebridge.mqttbus.config import MqttConfig
 
 OWNER = "wakebridge/owners/demo.skill"
 

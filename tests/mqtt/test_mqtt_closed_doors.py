@@ -19,8 +19,9 @@ from mqtt_clients import (
     request_properties,
     running,
 )
-from wakebridge.adapters.mqtt import MqttBus, MqttConfig
+from wakebridge.adapters.mqtt import MqttBus
 from wakebridge.bus import BusMessage
+from wakebridge.mqttbus.config import MqttConfig
 
 PACKAGING = Path(__file__).parents[2] / "host/packaging/mosquitto"
 USERS = {"wakebridge": "bridge secret", "alice": "alice secret", "mallory": "mallory secret"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from wakebridge.adapters.mqtt import MqttConfig
+from wakebridge.mqttbus.config import MqttConfig
 
 
 @pytest.mark.parametrize(

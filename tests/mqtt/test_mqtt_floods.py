@@ -8,9 +8,10 @@ import pytest
 
 from fake_scheduler import FakeScheduler
 from mqtt_clients import WAIT_S, Bridge, answer_data, decoded, observe, request_properties
-from wakebridge.adapters.mqtt import MqttBus, MqttConfig, requests
-from wakebridge.adapters.mqtt.connection import Received
+from wakebridge.adapters.mqtt import MqttBus, requests
 from wakebridge.bus import BusMessage
+from wakebridge.mqttbus.config import MqttConfig
+from wakebridge.mqttbus.connection import Received
 
 ALICE = "wakebridge/owners/alice"
 MALLORY = "wakebridge/owners/mallory"

@@ -17,8 +17,10 @@ from mqtt_clients import (
     observe,
     running,
 )
-from wakebridge.adapters.mqtt import MqttBus, MqttConfig, connection, library
+from wakebridge.adapters.mqtt import MqttBus
 from wakebridge.bus import BusMessage, BusUnavailable
+from wakebridge.mqttbus import connection, library
+from wakebridge.mqttbus.config import MqttConfig
 
 OWNER = "wakebridge/owners/demo.skill"
 ASK = b'{"data":{"id":"a"},"context":{"skill_id":"demo.skill"}}'

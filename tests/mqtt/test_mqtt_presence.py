@@ -7,8 +7,9 @@ import pytest
 from brokers import MosquittoFactory, Relay
 from fake_scheduler import FakeScheduler
 from mqtt_clients import WAIT_S, Bridge, Observer, decoded, observe, running
-from wakebridge.adapters.mqtt import MqttBus, MqttConfig
+from wakebridge.adapters.mqtt import MqttBus
 from wakebridge.bus import BusMessage, BusUnavailable, Undeliverable
+from wakebridge.mqttbus.config import MqttConfig
 
 STATUS = "wakebridge/status"
 OWNER = "wakebridge/owners/demo.skill"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 
-from wakebridge.adapters.mqtt.topics import (
+from wakebridge.mqttbus.topics import (
     BadLevel,
     Topics,
     decode_level,

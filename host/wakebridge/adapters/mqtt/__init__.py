@@ -1,11 +1,6 @@
-"""The MQTT bus of the bridge.
-
-`MqttBus` is the adapter, `MqttConfig` its configuration, `MqttConnection` the connection that also
-serves the client library and the agents' runner.
-"""
+"""The MQTT bus of the bridge: requests, answers, fired events, and what is retained about us."""
 
 from wakebridge.adapters.mqtt.adapter import MqttBus
-from wakebridge.adapters.mqtt.config import MqttConfig
-from wakebridge.adapters.mqtt.connection import MqttConnection, Received
+from wakebridge.adapters.mqtt.requests import Tool
 
-__all__ = ["MqttBus", "MqttConfig", "MqttConnection", "Received"]
+__all__ = ["MqttBus", "Tool"]

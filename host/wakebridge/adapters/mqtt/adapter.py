@@ -9,10 +9,7 @@ from typing import Final, Literal, NoReturn
 import msgspec
 from aiomqtt import Will
 
-from wakebridge.adapters.mqtt.config import MqttConfig
-from wakebridge.adapters.mqtt.connection import MqttConnection, Received
 from wakebridge.adapters.mqtt.requests import RequestDesk, Tool
-from wakebridge.adapters.mqtt.topics import OFFLINE, ONLINE, Topics
 from wakebridge.bus import (
     MISSED_TYPE,
     READY_TYPE,
@@ -21,6 +18,9 @@ from wakebridge.bus import (
     Scheduler,
     Undeliverable,
 )
+from wakebridge.mqttbus.config import MqttConfig
+from wakebridge.mqttbus.connection import MqttConnection, Received
+from wakebridge.mqttbus.topics import OFFLINE, ONLINE, Topics
 
 DRAIN_TIMEOUT_S: Final = 2.0
 """How long a stop waits for the requests that are being carried out."""

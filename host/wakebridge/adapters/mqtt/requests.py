@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from wakebridge.adapters.mqtt.connection import MqttConnection, Received
 from wakebridge.adapters.mqtt.envelope import (
     TOOL_TYPE,
     TOOL_VERB,
@@ -17,7 +16,6 @@ from wakebridge.adapters.mqtt.envelope import (
     RequestMessage,
     parse_request,
 )
-from wakebridge.adapters.mqtt.topics import BadLevel, RequestAddress, Topics, decode_level
 from wakebridge.bus import (
     REQUEST_TYPES,
     RESPONSE_SUFFIX,
@@ -27,6 +25,8 @@ from wakebridge.bus import (
     answer_context,
     refusal,
 )
+from wakebridge.mqttbus.connection import MqttConnection, Received
+from wakebridge.mqttbus.topics import BadLevel, RequestAddress, Topics, decode_level
 
 IN_PROGRESS_MAX: Final = 1024
 """Requests being carried out at once; at a few ms each that is far above what a disk can commit."""

@@ -13,7 +13,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
-from wakebridge.adapters.mqtt.config import MqttConfig
+from wakebridge.mqttbus.config import MqttConfig
 
 CONNECT_TIMEOUT_S: Final = 5.0
 """For the broker's answer to CONNECT; the TCP connection has the same limit in the library."""

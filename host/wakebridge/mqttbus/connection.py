@@ -15,10 +15,10 @@ from typing import Final, NoReturn
 import msgspec
 from aiomqtt import Client, Message, MqttError, Will
 
-from wakebridge.adapters.mqtt.config import MqttConfig
-from wakebridge.adapters.mqtt.library import connect, disconnect, make_client, publish_properties
-from wakebridge.adapters.mqtt.topics import TOPIC_BYTES_MAX, matches
 from wakebridge.bus import BusUnavailable, Undeliverable
+from wakebridge.mqttbus.config import MqttConfig
+from wakebridge.mqttbus.library import connect, disconnect, make_client, publish_properties
+from wakebridge.mqttbus.topics import TOPIC_BYTES_MAX, matches
 
 BACKOFF_MIN_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
