@@ -58,7 +58,10 @@ def read_call(body: bytes) -> Call | Refusal:
     Either may come with a `session_id`. Never raises for what a client sent.
     """
     try:
-        envelope = msgspec.json.decode(body, type=_Envelope)
+        # By hand, because msgspec does not look into what it keeps raw.
+        envelope = msgspec.json.decode(body.decode(), type=_Envelope)
+    except UnicodeDecodeError as error:
+        return Refusal(Code.INVALID, f"the request is not UTF-8 at byte {error.start}")
     except msgspec.ValidationError as error:
         return Refusal(Code.INVALID, f"the request is not a tool call: {error}")
     except (msgspec.DecodeError, RecursionError) as error:
