@@ -98,5 +98,8 @@ class FakeScheduler:
         self.is_up.clear()
         self.is_down.set()
 
+    def replay_now(self, name: str) -> None:
+        pass
+
     def clock_synced(self) -> None:
         self.synced += 1

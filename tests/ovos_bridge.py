@@ -17,13 +17,16 @@ from wakebridge.store.schedules_sqlite import SchedulesSqlite
 
 
 @contextlib.asynccontextmanager
-async def bridge(port: int, store_path: Path) -> AsyncIterator[EventService]:
-    """Run service, store and adapter until the block ends."""
+async def bridge(
+    port: int, store_path: Path, replay_delay_s: float = 0.0
+) -> AsyncIterator[EventService]:
+    """Run service, store and adapter until the block ends; `skills.loaded` opens the replay."""
     clock = SystemClock()
     timer = DeadlineTimer()
     store = SchedulesSqlite(store_path)
-    service = EventService(EventEngine(("admin.skill",)), store, clock, timer, lambda: None)
-    adapter = OvosAdapter(OvosConfig(port=port), service, clock)
+    engine = EventEngine(("admin.skill",))
+    service = EventService(engine, store, clock, timer, lambda: None, replay_delay_s)
+    adapter = OvosAdapter(OvosConfig(port=port, replay_after="skills.loaded"), service, clock)
     service.attach(adapter)
     service.start()
     tasks = [asyncio.ensure_future(service.run()), asyncio.ensure_future(adapter.run())]

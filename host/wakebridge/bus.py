@@ -107,6 +107,10 @@ class Scheduler(Protocol):
         """Say that the bus is gone: what comes due for it waits."""
         ...
 
+    def replay_now(self, name: str) -> None:
+        """Say that the owners on this bus are there: late fires wait no longer for them (E53)."""
+        ...
+
     def clock_synced(self) -> None:
         """Say that the deployment has set the wall clock (E71)."""
         ...

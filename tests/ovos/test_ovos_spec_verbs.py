@@ -114,6 +114,40 @@ async def test_e41_e53_ready_then_missed_then_the_late_fire(bus: OvosBus, tmp_pa
         assert missed["data"]["fired_late"] == fire["context"]["scheduler"]["due"]
 
 
+async def test_e53_late_fires_wait_for_the_message_that_says_who_is_there(
+    bus: OvosBus, tmp_path: Path
+) -> None:
+    store = tmp_path / "s.db"
+    async with Listener(bus.url) as ear, bridge(bus.port, store):
+        await ear.next("ovos.scheduler.ready")
+        await ear.ask(SCHEDULE, event(at=ahead(0.2)), CONTEXT)
+    await asyncio.sleep(0.3)
+    async with Listener(bus.url) as ear, bridge(bus.port, store, replay_delay_s=60):
+        await ear.next("ovos.scheduler.ready")
+        await ear.ask("ovos.scheduler.list", {}, CONTEXT)
+        assert "brief.morning" not in ear.heard_types()
+        await ear.say("skills.loaded")
+        await ear.next("brief.morning", timeout_s=1)
+
+
+async def test_e35_an_event_that_the_bus_refuses_holds_up_nobody(
+    bus: OvosBus, tmp_path: Path
+) -> None:
+    """The pre-release bus keeps a message whose session is no object to itself."""
+    async with Listener(bus.url) as ear, bridge(bus.port, tmp_path / "s.db") as service:
+        await ear.next("ovos.scheduler.ready")
+        # Such a request can have been made while the bus was an older one.
+        due = ahead(0.2)
+        odd = {"skill_id": "brief", "session": "not an object"}
+        assert (await service.request("schedule", event(at=due), odd, "ovos", None))["ok"]
+        after = {"id": "after", "event": "brief.after", "at": due}
+        assert (await ear.ask(SCHEDULE, after, CONTEXT))["data"]["ok"]
+        await ear.next("brief.after", timeout_s=3)
+        for schedule_id in ("morning", "after"):
+            got = await ear.ask("ovos.scheduler.get", {"id": schedule_id}, CONTEXT)
+            assert got["data"]["existed"] is False
+
+
 async def test_what_comes_due_while_the_bus_is_down_fires_when_it_is_back(
     own_bus: OvosBus, tmp_path: Path
 ) -> None:
@@ -234,6 +268,9 @@ class _StalledScheduler:
         self.is_up.set()
 
     def bus_down(self, name: str) -> None:
+        pass
+
+    def replay_now(self, name: str) -> None:
         pass
 
     def clock_synced(self) -> None:

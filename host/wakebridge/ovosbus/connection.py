@@ -64,6 +64,7 @@ class Connection:
         self._on_down = on_down
         self._verify_tls = verify_tls
         self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._dropping: asyncio.Future[bool] | None = None
         self._sending = asyncio.Lock()
         self._awaited: dict[str, list[asyncio.Future[bool]]] = {}
 
@@ -116,7 +117,8 @@ class Connection:
             _log.info("disconnected from the OVOS bus at %s", self.url)
             # The bus may be gone in the middle of the closing handshake.
             with contextlib.suppress(ConnectionError, aiohttp.ClientError):
-                await opened.close()
+                await (self._dropping or opened.close())
+            self._dropping = None
 
     async def _receive(self, opened: aiohttp.ClientWebSocketResponse) -> bool:
         tcp = opened.get_extra_info("socket")
@@ -158,8 +160,8 @@ class Connection:
         The bus hands each frame to every connection, its sender's included: the frame coming back
         is the only sign that a message has left the bus's process, and a bus that hangs or dies
         keeps it. Raises `NotConnected` when that sign does not come, and drops the connection; the
-        message may have been relayed even so. Raises `NotRelayed` when the bus relays other
-        messages but not this one.
+        message may have been relayed even so. `on_up` is called after that when the bus is back.
+        Raises `NotRelayed` when the bus relays other messages but not this one.
         """
         async with self._echo_of(text) as echo:
             await self.send(text)
@@ -172,7 +174,7 @@ class Connection:
                 return
         if alive:
             raise NotRelayed(f"the OVOS bus at {self.url} does not relay this message")
-        await self._drop()
+        self._drop()
         raise NotConnected(f"the OVOS bus at {self.url} relayed nothing in {ECHO_TIMEOUT_S:g} s")
 
     @contextlib.asynccontextmanager
@@ -201,11 +203,11 @@ class Connection:
             while waiters:
                 waiters.pop().set_result(False)
 
-    async def _drop(self) -> None:
-        opened = self._socket
+    def _drop(self) -> None:
+        """End the connection. Not awaited: the sender hears of it before it can come back."""
+        opened, self._socket = self._socket, None
         if opened is not None:
-            self._socket = None
-            await opened.close()
+            self._dropping = asyncio.ensure_future(opened.close())
 
 
 def _acknowledge_quickly(tcp: socket.socket | None) -> None:

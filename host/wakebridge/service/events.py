@@ -89,7 +89,8 @@ class EventService:
     """Scheduled events: implements `wakebridge.bus.Scheduler`.
 
     `plan_changed` is called whenever the earliest due instant may have moved. `replay_delay_s`
-    is the optional readiness condition of E53: late fires wait that long after `ready`.
+    is the optional readiness condition of E53: late fires wait that long after `ready`, or until
+    the bus says `replay_now`.
     `clock_stepped` is told of a step of the wall clock in ns, before anything else comes of it.
     """
 
@@ -159,6 +160,13 @@ class EventService:
     def bus_down(self, name: str) -> None:
         """The bus is gone: what comes due for it is held, and grace decides later."""
         self._up.discard(name)
+
+    def replay_now(self, name: str) -> None:
+        """The owners on the bus are there: end the wait of the readiness condition (E53)."""
+        waiting = self._replaying.get(name)
+        if waiting is not None:
+            waiting.cancel()
+            self._release_later(name)
 
     def clock_synced(self) -> None:
         """The deployment has set the clock (E71)."""

@@ -66,15 +66,17 @@ class OvosAdapter:
         )
         self._legacy = LegacyVerbs(scheduler, clock, ROUTE)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._handlers = self._make_handlers()
+        self._handlers = self._make_handlers(config.replay_after)
 
-    def _make_handlers(self) -> Mapping[str, Handler]:
+    def _make_handlers(self, replay_after: str | None) -> Mapping[str, Handler]:
         handlers: dict[str, Handler] = {
             message_type: self._spec_handler(verb) for verb, message_type in REQUEST_TYPES.items()
         }
         for message_type in self._legacy.types:
             handlers[message_type] = lambda message: self._spawn(self._answer_legacy(message))
         handlers[CLOCK_SYNCED_TYPE] = lambda _: self._scheduler.clock_synced()
+        if replay_after is not None:
+            handlers[replay_after] = lambda _: self._scheduler.replay_now(ROUTE)
         return handlers
 
     async def run(self) -> None:

@@ -7,6 +7,8 @@ class OvosConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The `websocket` section of `mycroft.conf`, under the same names.
 
     `verify_tls` false accepts the self-signed certificate that the bus makes for itself.
+    `replay_after` is a message type that says that the skills are loaded, such as `mycroft.ready`:
+    it ends the wait of `events.replay_delay_s` early (E53).
     """
 
     enabled: bool = False
@@ -15,6 +17,7 @@ class OvosConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     route: str = "/core"
     ssl: bool = False
     verify_tls: bool = True
+    replay_after: str | None = None
 
     @property
     def url(self) -> str:
