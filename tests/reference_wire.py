@@ -54,8 +54,8 @@ def _read(run: bytes, payload_max: int) -> bytes | None:
     body = bytearray()
     for byte in kept:
         if byte == 0x7D:
-            escaped = next(kept, 0x7D)
-            if escaped == 0x7D:
+            escaped = next(kept, None)
+            if escaped is None:
                 return None
             body.append(escaped ^ 0x20)
         else:

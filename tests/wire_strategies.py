@@ -3,6 +3,7 @@
 from typing import cast
 
 from hypothesis import strategies as st
+
 from wakewire.limits import COUNTDOWN_MAX_MS, ID_MAX, SEQ_MAX, TOKEN_MAX
 from wakewire.messages import Event, EventBatch, Hello, TimerState
 

@@ -58,7 +58,7 @@ class Decoder:
         # Bytes of this run, escapes not counted, up to limit + 1. Before the first flag there is
         # no run: it starts as one that is too long already.
         self._size = self._limit + 1
-        self._opened = self._bad = self._escaped = False
+        self._opened = self._escaped = False
 
     def push(self, byte: int) -> memoryview | None:
         """Take one byte; return the payload of the frame that it completes.
@@ -67,32 +67,31 @@ class Decoder:
         """
         size = self._size
         if byte == 0x7E:
-            whole = self._judge(self._view, size, self._bad or self._escaped)
+            whole = self._judge(self._view, size, self._escaped)
             self._size = 0
-            self._bad = self._escaped = False
+            self._escaped = False
             return self._view[: size - 4] if whole else None
         if byte < 0x20 or byte == 0x7F:
-            return None
-        if byte == 0x7D:
-            self._bad = self._bad or self._escaped
-            self._escaped = True
             return None
         if self._escaped:
             self._escaped = False
             byte ^= 0x20
+        elif byte == 0x7D:
+            self._escaped = True
+            return None
         if size < self._limit:
             self._view[size] = byte
         if size <= self._limit:
             self._size = size + 1
         return None
 
-    def _judge(self, run: bytes | memoryview, size: int, bad: bool) -> bool:
-        """Say whether the run that a flag just ended is a frame; count it."""
+    def _judge(self, run: bytes | memoryview, size: int, cut: bool) -> bool:
+        """Say whether the run that a flag just ended is a frame; ``cut`` is amid an escape."""
         opened = self._opened
         self._opened = not opened
         if size > self._limit:
             self.overlong += opened
-        elif bad or 0 < size < 5:
+        elif cut or 0 < size < 5:
             self.malformed += opened
         elif not size:
             self._opened = True

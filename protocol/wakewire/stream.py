@@ -1,8 +1,12 @@
 """A host's side of the shared stream: frames in, and the console text around them kept apart."""
 
+import re
+
 from wakewire.framing import Decoder
 from wakewire.host_limits import CONSOLE_MAX
 from wakewire.limits import PAYLOAD_MAX
+
+_ESCAPE = re.compile(rb"\x7d.", re.DOTALL)
 
 # Bytes that no sender leaves raw in a frame: something on the way put them there.
 _PASSED_OVER = bytes(range(0x20)) + b"\x7f"
@@ -61,34 +65,24 @@ class StreamDecoder(Decoder):
             return
         self._text.extend(piece)
         del self._text[:-CONSOLE_MAX]
-        run = piece.translate(None, _PASSED_OVER)
-        self._size = min(self._limit + 1, self._size + len(run) - run.count(b"\x7d"))
-        if len(self._run) + len(run) > 2 * self._limit:
-            # More than a run of escaped bytes: it is too long, or an escape is escaped.
-            self._bad = True
-        if self._hopeless():
-            self._run.clear()
-        else:
-            self._run.extend(run)
+        room = 2 * self._limit + 2 - len(self._run)
+        self._run.extend(piece.translate(None, _PASSED_OVER)[:room])
 
     def _hopeless(self) -> bool:
-        return self._bad or self._size > self._limit
+        """Say whether this run is too long for a frame, even if every byte of it is escaped."""
+        return len(self._run) > 2 * self._limit + 1
 
     def _close(self) -> bytes | None:
         """End the run at a flag; return its payload when it is a frame."""
-        size = self._size
-        parts = self._run.split(b"\x7d")
-        bad = self._bad or not all(parts[1:])
-        for part in parts[1:]:
-            if part:
-                part[0] ^= 0x20
-        run = b"".join(parts)
-        whole = self._judge(run, size, bad)
+        escapes = len(self._run) - len(self._run.rstrip(b"\x7d"))
+        cut = escapes % 2 == 1
+        run = _ESCAPE.sub(lambda escape: bytes((escape[0][1] ^ 0x20,)), self._run)
+        size = self._size or len(run) - cut  # a size is set before the first flag only
+        whole = self._judge(run, size, cut)
         if whole:
             self._text.clear()
         else:
             self._settle()
         self._run.clear()
         self._size = 0
-        self._bad = False
-        return run[: size - 4] if whole else None
+        return bytes(run[: size - 4]) if whole else None

@@ -10,6 +10,7 @@ import cbor2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from micropython_runner import BUILDS, PROTOCOL, Build, run
 from reference_wire import DEPTH_MAX, PAYLOAD_MAX, Refused, decode, encode
 from wakewire import cbor

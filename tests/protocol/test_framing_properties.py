@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
 from reference_wire import console, frame, payloads
 from wakewire.errors import FrameError
 from wakewire.framing import Decoder, encode

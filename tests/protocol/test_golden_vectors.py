@@ -5,6 +5,7 @@ speak these bytes. Append a vector instead.
 """
 
 import pytest
+
 from reference_wire import Refused, decode, encode, frame, payloads
 from wakewire import cbor, framing, messages
 from wakewire.errors import CborError, MessageError

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import cbor2
 import pytest
+
 from micropython_runner import BUILDS, PROTOCOL, Build, run
 from reference_wire import frame
 from wakewire import cbor, framing, messages

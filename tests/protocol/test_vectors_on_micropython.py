@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from micropython_runner import BUILDS, PROTOCOL, Build, compile_tree, run
 from wire_vectors import MESSAGES, REFUSED_MESSAGES, REFUSED_PAYLOADS, STREAMS, VECTORS
 

@@ -10,6 +10,7 @@ import pytest
 from cddl_verifier import Validator  # type: ignore[import-untyped]  # ships no types
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from reference_wire import encode
 from wakewire import messages
 from wakewire.errors import MessageError
