@@ -8,8 +8,6 @@ from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
-from wakewire import codes
-from wakewire.messages import Diag, Event, EventBatch, Hello, TimerState
 
 from wakebridge.board.connection import (
     Answered,
@@ -30,6 +28,8 @@ from wakebridge.clock import Clock
 from wakebridge.schedule.instants import Now
 from wakebridge.wake.board_rate import BoardRate
 from wakebridge.wake.reconciler import CountdownState, TimerReading
+from wakewire import codes
+from wakewire.messages import Diag, Event, EventBatch, Hello, TimerState
 
 T = TypeVar("T")
 

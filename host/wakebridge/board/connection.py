@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
+
+from wakebridge.board.errors import LinkOverloaded
 from wakewire import codes, framing, messages, stream
 from wakewire.errors import MessageError
 from wakewire.host_limits import CONSOLE_MAX, UPTIME_MAX_MS
 from wakewire.messages import Answer, Diag, Event, EventBatch, Hello, TimerState
-
-from wakebridge.board.errors import LinkOverloaded
 
 _MS: Final = 1_000_000
 
@@ -102,7 +102,7 @@ class Console(msgspec.Struct, frozen=True):
 
 
 class PromptSeen(msgspec.Struct, frozen=True):
-    """A prompt seems to be at the other end. Told once until `forget_prompt`."""
+    """A prompt seems to be at the other end. Each evidence is told once until `forget_prompt`."""
 
     evidence: Evidence
 
@@ -194,7 +194,7 @@ class Connection:
         self._typed = bytearray()
         self._tail = b""
         self._console_tail = b""
-        self._prompt_told = False
+        self._told: Evidence | None = None
         self._results: deque[Answered | TimedOut] = deque()
         self._prompt: deque[PromptSeen] = deque(maxlen=1)
         self._hints: deque[Hint] = deque()
@@ -225,7 +225,7 @@ class Connection:
 
     def forget_prompt(self) -> None:
         """Tell of a prompt again when there is new evidence."""
-        self._prompt_told = False
+        self._told = None
         self._prompt.clear()
         self._tail = self._console_tail = b""
 
@@ -354,8 +354,8 @@ class Connection:
 
     def _tell_prompt(self, evidence: Evidence) -> None:
         self._counters.echoes += evidence is Evidence.ECHO
-        if not self._prompt_told or (self._prompt and evidence is Evidence.ECHO):
-            self._prompt_told = True
+        if self._told is None or (evidence is Evidence.ECHO and self._told is not evidence):
+            self._told = evidence
             self._prompt.append(PromptSeen(evidence))
 
     def next_event(self) -> ConnectionEvent | None:

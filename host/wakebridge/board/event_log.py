@@ -3,9 +3,9 @@
 from typing import Final
 
 import msgspec
-from wakewire.messages import Event, EventBatch
 
 from wakebridge.board.errors import BoardFault
+from wakewire.messages import Event, EventBatch
 
 # A board keeps some dozens of events. One that offers this many has lost its mind.
 EVENTS_MAX: Final = 4_096

@@ -9,9 +9,6 @@ import asyncio
 from typing import Final, Protocol
 
 import msgspec
-from wakewire import codes
-from wakewire.limits import PROTOCOL_VERSION, PROTOCOL_VERSION_MIN
-from wakewire.messages import Hello
 
 from wakebridge.board.client import BoardClient, Reading
 from wakebridge.board.connection import Refusal
@@ -21,6 +18,9 @@ from wakebridge.board.errors import (
     RequestTimeout,
     VersionMismatch,
 )
+from wakewire import codes
+from wakewire.limits import PROTOCOL_VERSION, PROTOCOL_VERSION_MIN
+from wakewire.messages import Hello
 
 RESTART_KEYS: Final = b"\r\x03\x02\x04"
 """End the typed line, drop what is left of it, leave a raw prompt, and reboot softly, which runs

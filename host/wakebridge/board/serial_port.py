@@ -35,6 +35,9 @@ _READ_WINDOW_BYTES: Final = 4_096
 # dozen, so a port that lets it fill does not take bytes any more.
 BACKLOG_MAX: Final = 4_096
 
+# Characters of a command line that suffice to recognise who holds the port.
+_COMMAND_MAX: Final = 80
+
 # Errors of read and write that mean "the device is gone" need no list: every OSError does. These
 # two are the ones that mean "not now".
 _NOT_NOW: Final = (errno.EAGAIN, errno.EINTR)
@@ -69,10 +72,10 @@ def holders_of(path: str) -> list[str]:
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and int(process.name) != os.getpid() and _has(process, device):
             try:
-                words = (process / "cmdline").read_bytes().split(b"\0")
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").split()
             except OSError:
                 continue
-            command = b" ".join(words).decode(errors="replace").strip() or "?"
+            command = b" ".join(words).decode(errors="replace")[:_COMMAND_MAX] or "?"
             found.append(f"{command} (pid {process.name})")
     return found
 
@@ -213,6 +216,11 @@ class SerialPort:
         if not self._backlog:
             self._loop.remove_writer(self._fd)
             self._drained.set()
+
+    @property
+    def backlog(self) -> int:
+        """How many bytes the port has not taken yet."""
+        return len(self._backlog)
 
     async def drained(self) -> None:
         """Return when nothing waits to be written. Raises `LinkLost`."""

@@ -11,8 +11,6 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from wakewire.messages import Event, Hello
-
 from wakebridge.board.client import BoardClient, Port
 from wakebridge.board.errors import (
     FirmwareStopped,
@@ -28,6 +26,7 @@ from wakebridge.board.lending import FirmwareAfter, LendDesk, Lending
 from wakebridge.board.watch import LinkWatch, Trouble
 from wakebridge.clock import Clock
 from wakebridge.wake.board_rate import BoardRate
+from wakewire.messages import Event, Hello
 
 _LOG: Final = logging.getLogger(__name__)
 

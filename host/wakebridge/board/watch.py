@@ -4,9 +4,8 @@ import asyncio
 import enum
 from collections.abc import Callable
 
-from wakewire.messages import Event
-
 from wakebridge.board.connection import Evidence
+from wakewire.messages import Event
 
 
 class Trouble(enum.IntEnum):
