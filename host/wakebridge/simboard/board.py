@@ -22,6 +22,7 @@ from wakebridge.simboard.wake_line import WakeLevel, WakeLine, WakeStream
 Start = Literal["normal", "raw", "prompt"]
 """What runs at a boot: boot.py and main.py; boot.py, then the raw REPL; nothing."""
 
+_CRASHED: tuple[Start, str] = ("normal", "watchdog")
 _SOFT_REBOOT = b"MPY: soft reboot\r\n"
 
 
@@ -137,6 +138,7 @@ class DeskBoard:
                 while self.boots == boots:
                     await self._activity()
         except TimeoutError:
+            self._relay.forget_input()
             self._restart("normal", "soft")
 
     async def hard_reset(self) -> None:
@@ -254,7 +256,7 @@ class DeskBoard:
 
     def _boot(self, start: Start, cause: str) -> None:
         # What a run that ends by itself leads to; a reset by force says otherwise before it kills.
-        self._start_next = ("prompt", "unknown")
+        self._start_next = _CRASHED
         self.boots += 1
         command = [self._micropython, "-X", f"heapsize={self._heap}", "-i"]
         self._interpreter = Interpreter(
@@ -285,19 +287,22 @@ class DeskBoard:
         """Decide what comes after a run: nothing without power, else the next boot."""
         self._interpreter = None
         repl = self._relay.repl
-        self._relay.detach(forget_input=not self._powered)
+        self._relay.detach()
         if not self._powered:
+            self._relay.forget_input()
             return
         start, cause = self._start_next
         if code >= 0:  # Ctrl-D or sys.exit at a REPL: a soft reset that stays in the REPL's mode
             start, cause = "raw" if repl is Repl.RAW else "normal", "soft"
+        elif code == -signal.SIGINT:  # Ctrl-C between program and prompt, which a board survives
+            start, cause = "prompt", "unknown"
         if cause == "soft":
             self._relay.to_host(_SOFT_REBOOT)
-        if code == -signal.SIGINT or cause != "unknown":
-            self._boot(start, cause)
-        else:
+        if (start, cause) == _CRASHED:
             loop = asyncio.get_running_loop()
             loop.call_later(limits.RESTART_PAUSE_S, self._boot_if_off, start, cause)
+        else:
+            self._boot(start, cause)
 
     def _boot_if_off(self, start: Start, cause: str) -> None:
         if self._powered and self._interpreter is None:

@@ -1,5 +1,6 @@
 """The desk board's control commands: one line of words in, one line out."""
 
+import math
 from collections.abc import Awaitable, Callable
 
 from wakebridge.simboard.board import DeskBoard
@@ -32,9 +33,12 @@ async def run(board: DeskBoard, line: str) -> str:
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise CommandError(f"{text!r} is not a number") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise CommandError(f"{text!r} is not a number")
+    return number
 
 
 def _count(text: str) -> int:

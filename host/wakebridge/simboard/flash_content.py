@@ -1,15 +1,14 @@
-"""The factory content of the desk board's flash: the firmware of this checkout, or of the wheel."""
+"""The factory content of the desk board's flash: the firmware of this checkout or wheel."""
 
 import shutil
 from pathlib import Path
 
 import wakewire
-
 from wakebridge.simboard.errors import FirmwareMissingError
 
 _START_FILES = ("main.py", "boot.py")
 _CONFIGURATION = "board.json"
-# A host with a board on its desk never sleeps, so the wake line is pulsed whether it answers or not.
+# The host of a desk board never sleeps, so the wake line is pulsed whether it answers or not.
 _DESK_CONFIGURATION = '{"pulse": "always"}\n'
 
 

@@ -31,7 +31,6 @@ class HostPort:
         self._master = -1
         self._slave = -1
         self._watch: OpenWatch | None = None
-        self._host_count = 0
         self._pending = bytearray()
         self._stall: asyncio.TimerHandle | None = None
         self._reading = False
@@ -45,7 +44,7 @@ class HostPort:
     def host_count(self) -> int:
         """Return how many times some host process has the port open."""
         self._opens_changed()
-        return self._host_count
+        return self._watch.open_count if self._watch else 0
 
     def plug(self) -> None:
         """Make a new port appear behind the link; does nothing when there is one."""
@@ -75,8 +74,7 @@ class HostPort:
             self._loop.remove_reader(self._watch.fileno())
             self._watch.close()
             self._watch = None
-            self._host_count = 0
-        os.close(self._master)
+            os.close(self._master)
         os.close(self._slave)
         self._master = self._slave = -1
 
@@ -139,11 +137,9 @@ class HostPort:
         self._on_input(data)
 
     def _opens_changed(self) -> None:
-        if self._watch is None:
-            return
-        before, self._host_count = self._host_count, self._watch.update()
-        if before and not self._host_count:
+        if self._watch is not None and self._watch.update():
             self._drop_pending()
             # The flag outlives the last close on a pseudo-terminal; on a real port it does not.
             fcntl.ioctl(self._slave, termios.TIOCNXCL)
-            termios.tcflush(self._slave, termios.TCIFLUSH)
+            if self._watch.open_count == 0:
+                termios.tcflush(self._slave, termios.TCIFLUSH)

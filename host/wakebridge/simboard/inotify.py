@@ -15,7 +15,7 @@ _READ_BYTES = 4096
 class OpenWatch:
     """Counts the opens of one file that happen after its creation.
 
-    `fileno()` becomes readable when the count may have changed; `update()` then returns it.
+    `fileno()` becomes readable when `open_count` may have changed; `update()` brings it up to date.
     Raises OSError when the kernel refuses the watch.
     """
 
@@ -35,13 +35,17 @@ class OpenWatch:
         """Return the descriptor to wait on."""
         return self._fd
 
-    def update(self) -> int:
-        """Take in what happened since the last call and return how often the file is open now."""
+    def update(self) -> bool:
+        """Take in what happened since the last call; return whether nobody had it open in between.
+
+        That is: whether some close was the last one, even when there was another open since.
+        """
+        last_close = False
         while True:
             try:
                 events = os.read(self._fd, _READ_BYTES)
             except BlockingIOError:
-                return self.open_count
+                return last_close
             offset = 0
             while offset < len(events):
                 _, mask, _, name_length = _EVENT.unpack_from(events, offset)
@@ -50,6 +54,7 @@ class OpenWatch:
                     self.open_count += 1
                 if mask & (_IN_CLOSE_WRITE | _IN_CLOSE_NOWRITE):
                     self.open_count = max(0, self.open_count - 1)
+                    last_close |= self.open_count == 0
 
     def close(self) -> None:
         """Stop watching."""

@@ -55,14 +55,15 @@ class Relay:
         """Keep what the host sends for the next interpreter: this one is about to be ended."""
         self._holding = True
 
-    def detach(self, forget_input: bool) -> None:
+    def forget_input(self) -> None:
+        """Drop what has been sent to the board and has not reached it."""
+        self._gate.clear()
+
+    def detach(self) -> None:
         """Let go of the interpreter that ended."""
         self._interpreter = None
         self._unwritten = b""
-        if forget_input:
-            self._gate.clear()
-        else:
-            self._gate.restarted()
+        self._gate.restarted()
 
     def from_board(self, data: bytes) -> None:
         """Take what the interpreter wrote."""
