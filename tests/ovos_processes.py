@@ -132,7 +132,10 @@ class Listener:
         await self._session.close()
 
     async def _read(self) -> None:
+        tcp = self._socket.get_extra_info("socket")
         async for frame in self._socket:
+            # Without it the bus would hold the next frame back for 40 ms.
+            tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
             try:
                 message = json.loads(frame.data)
             except (ValueError, RecursionError):
