@@ -69,7 +69,7 @@ class World:
 
     def take(self, kind: type[E]) -> list[E]:
         """Return the effects of a kind since the last call, and forget all effects."""
-        found = [effect for effect in self.effects if isinstance(effect, kind)]
+        found: list[E] = [effect for effect in self.effects if isinstance(effect, kind)]
         self.effects.clear()
         return found
 

@@ -8,6 +8,7 @@ Modes are set on the descriptor, whatever the umask. Raises `OSError`; the store
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -98,9 +99,11 @@ def replace(folder: int, name: str, data: bytes, *, previous: str | None = None)
         os.fsync(folder)
     except OSError:
         # The caller is told that nothing changed, so put the old file back as well as it goes.
-        if kept and previous is not None:
-            with suppress(OSError):
+        with suppress(OSError):
+            if kept and previous is not None:
                 keep(folder, previous, name)
+            elif previous is not None:
+                os.unlink(name, dir_fd=folder)  # there was none
         raise
 
 
@@ -119,10 +122,10 @@ def keep(folder: int, name: str, other: str) -> bool:
         if error.errno not in _NO_LINKS:
             raise
         # A file system without hard links, such as FAT on a memory card.
-        _write_new(
-            folder, temporary, read(folder, name, os.stat(name, dir_fd=folder).st_size) or b""
-        )
+        _write_new(folder, temporary, read(folder, name, sys.maxsize) or b"")
     os.rename(temporary, other, src_dir_fd=folder, dst_dir_fd=folder)
+    with suppress(FileNotFoundError):
+        os.unlink(temporary, dir_fd=folder)  # rename leaves it if both names were one file already
     return True
 
 

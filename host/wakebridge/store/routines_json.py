@@ -146,6 +146,7 @@ class RoutinesJson:
             with private_files.directory(self._base, DIRECTORY, create=True) as folder:
                 private_files.replace(folder, CURRENT, data, previous=PREVIOUS)
         except OSError as error:
+            self._written = None  # what is on disk is known to be sound, not which of the two
             raise StoreError(f"{self.path}: {_text(error)}") from error
         self._written = data
 
