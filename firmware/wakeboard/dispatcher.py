@@ -1,205 +1,170 @@
-"""From the payload of a request to the payload of its answer. No IO, no clock."""
+"""One boot of a board as its host sees it: requests in, answers out. No IO, no clock.
 
-from wakeboard import __version__
-from wakeboard.board import Board
-from wakeboard.event_log import RING_LEN
+The numbers of the wire stand here as constants that the compiler folds away: names from
+`wakewire` would take a kilobyte of a board's heap. A test holds the two together.
+"""
+
+from micropython import const
+from wakeboard.countdown import Countdown
+from wakeboard.event_log import EventLog
 from wakewire import cbor
-from wakewire.codes import (
-    FLAG_APPROXIMATE,
-    STATE_IDLE,
-    STATUS_BAD_REQUEST,
-    STATUS_INTERNAL,
-    STATUS_OK,
-    STATUS_OUT_OF_RANGE,
-    STATUS_TOKEN_MISMATCH,
-    STATUS_UNKNOWN_OP,
-    STATUS_UNSUPPORTED_VERSION,
-    TYPE_ANSWER,
-    TYPE_REQUEST,
-)
-from wakewire.limits import (
-    BOOT_ID_BYTES,
-    CODE_MAX,
-    COUNTDOWN_MAX_MS,
-    COUNTDOWN_MIN_MS,
-    ID_MAX,
-    PAYLOAD_MAX,
-    PROTOCOL_VERSION,
-    PROTOCOL_VERSION_MIN,
-    SEQ_MAX,
-    TOKEN_MAX,
-)
+from wakewire.errors import WireError
+
+_TYPE_ANSWER = const(1)
+_TYPE_EVENT = const(2)
+_OP_HELLO = const(0)
+_OP_PING = const(1)
+_OP_TIMER_GET = const(2)
+_OP_TIMER_SET = const(3)
+_OP_TIMER_CANCEL = const(4)
+_OP_EVENTS_GET = const(5)
+_OP_DIAG = const(6)
+_OP_RESTART = const(7)
+_STATUS_OK = const(0)
+_STATUS_BAD_REQUEST = const(1)
+_STATUS_UNKNOWN_OP = const(2)
+_STATUS_UNSUPPORTED_VERSION = const(3)
+_STATUS_OUT_OF_RANGE = const(4)
+_STATUS_TOKEN_MISMATCH = const(5)
+_STATUS_INTERNAL = const(7)
+_SOURCE_BOOT = const(1)
+_SOURCE_RTC_TIMER = const(4)
+_STATE_IDLE = const(0)
+_STATE_ARMED = const(1)
+_STATE_EXPIRED = const(2)
+_PROTOCOL_VERSION = const(1)
+_COUNTDOWN_MAX_MS = const(604800000)
+_TOKEN_MAX = const(0xFFFFFFFF)
+_ID_MAX = const(0xFFFF)
+_CODE_MAX = const(0xFF)
 
 # Events in one answer: with every number at its longest, seven take 185 of 192 bytes.
-EVENTS_PER_ANSWER = 7
-
-
-class Counters:
-    """What diag tells beside the uptime; the shell, which knows them, derives from this."""
-
-    def read(self) -> list[int]:
-        """The counters of protocol/README.md, in its order, from heap_free on."""
-        return []
-
-
-class _Refused(Exception):  # noqa: N818 - a value on its way to the answer, no error of ours
-    """args: the status of the answer, and the reason where it tells more."""
+_EVENTS_PER_ANSWER = const(7)
 
 
 class Dispatcher:
     """Answers the requests about one board.
 
-    `timer_changed` and `restart_asked` tell the shell what an answer entails: to save the
-    countdown before the answer leaves, and to restart after it has left.
+    `identity` is what hello tells between version and uptime, in the wire's order. `timer_changed`
+    and `restart_asked` tell the shell what an answer entails: to save the countdown before the
+    answer leaves, and to restart after it has left.
     """
 
-    def __init__(self, board: Board, counters: Counters) -> None:
-        self.board = board
-        self.timer_changed = False
-        self.restart_asked = False
-        self.requests = 0
-        self.refusals = 0
-        self.bad_payloads = 0
-        self._counters = counters
+    def __init__(self, boot_id: bytes, identity: list[object], ticks_ms: int) -> None:
+        self.boot_id = boot_id
+        self.identity = identity
+        self.countdown = Countdown(ticks_ms)
+        self.log = EventLog()
+        self.log.append(_SOURCE_BOOT, 0, 0, 0, 0)
+        self.timer_changed = self.restart_asked = False
+        self.requests = self.refusals = self.bad_payloads = 0
+
+    def advance(self, ticks_ms: int) -> bool:
+        """Move the clock on; True when the countdown ran out by it, which is in the log then."""
+        timer = self.countdown
+        expired = timer.advance(ticks_ms)
+        if expired:
+            self.log.append(_SOURCE_RTC_TIMER, timer.s, timer.ms, timer.token, timer.flags)
+        return expired
+
+    def latest_event(self) -> bytes:
+        """The newest event as the payload that is pushed to the host."""
+        head: list[object] = [_TYPE_EVENT, self.boot_id]
+        return cbor.encode(head + self.log.read(self.log.last_seq))
+
+    def counters(self) -> list[int]:
+        """What diag tells beside the uptime, in the wire's order; the shell knows it."""
+        return []
 
     def answer(self, payload: bytes | bytearray | memoryview) -> bytes | None:
         """The answer to a request; None for a payload that is none, which is only counted."""
         try:
             message = cbor.decode(payload)
-        except (ValueError, MemoryError):
-            message = None
-        if not (
-            isinstance(message, list)
-            and len(message) >= 3
-            and _is_number(message[0], TYPE_REQUEST, TYPE_REQUEST)
-            and _is_number(message[1], 0, ID_MAX)
-            and _is_number(message[2], 0, CODE_MAX)
-        ):
+            _number(message, 0, 0, 0)
+            op = _number(message, 2, 0, _CODE_MAX)
+            head = [_TYPE_ANSWER, _number(message, 1, 0, _ID_MAX)]
+        except (ValueError, TypeError, MemoryError):  # a refused number is a ValueError, too
             self.bad_payloads += 1
             return None
         self.requests += 1
-        head = [TYPE_ANSWER, message[1]]
         try:
-            op = message[2]
-            if op >= len(_OPERATIONS):
-                raise _Refused(STATUS_UNKNOWN_OP)
-            return cbor.encode(head + [STATUS_OK] + _OPERATIONS[op](self, message[3:]))
-        except _Refused as refusal:
-            refused = list(refusal.args)
-        except Exception as error:  # a fault of ours must not cost the host its answer
-            refused = [STATUS_INTERNAL, type(error).__name__]
-        self.refusals += 1
-        return cbor.encode(head + refused)
+            fields = [_STATUS_OK] + self._perform(op, message)
+        except Exception as error:
+            # A fault of ours must not cost the host its answer.
+            fields = list(error.args) if type(error) is WireError else [_STATUS_INTERNAL]
+            self.refusals += 1
+        return cbor.encode(head + fields)
 
-    def _hello(self, args: list[object]) -> list[object]:
-        low = _number(args, 0, "version_min", 0, CODE_MAX)
-        high = _number(args, 1, "version_max", 0, CODE_MAX)
-        if high < PROTOCOL_VERSION_MIN or low > PROTOCOL_VERSION:
-            raise _Refused(STATUS_UNSUPPORTED_VERSION)
-        board = self.board
-        faults = list(board.config_faults)
-        while True:
-            fields = [
-                min(high, PROTOCOL_VERSION),
-                __version__,
-                board.port,
-                board.model,
-                board.unique_id,
-                board.boot_id,
-                board.reset_cause,
-                [PAYLOAD_MAX, COUNTDOWN_MAX_MS, RING_LEN],
-                board.clock_quality,
-                faults,
-                board.clock.uptime_ms(),
-            ]
-            try:
-                cbor.encode([TYPE_ANSWER, ID_MAX, STATUS_OK] + fields)
-                return fields
-            except ValueError:  # too long: the last faults are left to the diagnostics
-                if not faults:
-                    raise
-                faults.pop()
-
-    def _ping(self, args: list[object]) -> list[object]:
-        return [self.board.clock.uptime_ms()]
-
-    def _timer_get(self, args: list[object]) -> list[object]:
-        countdown = self.board.countdown
+    def _perform(self, op: int, message: list[object]) -> list[object]:
+        """Do what was asked and return the fields of the answer; refuse with a WireError."""
+        uptime_ms = self.countdown.s * 1000 + self.countdown.ms
+        if op == _OP_PING:
+            return [uptime_ms]
+        if op == _OP_EVENTS_GET:
+            return self._events(message)
+        if op == _OP_HELLO:
+            low = _number(message, 3, 0, _CODE_MAX)
+            if not low <= _PROTOCOL_VERSION <= _number(message, 4, 0, _CODE_MAX):
+                raise WireError(_STATUS_UNSUPPORTED_VERSION)
+            return [_PROTOCOL_VERSION] + self.identity + [uptime_ms]
+        if op == _OP_DIAG:
+            return [uptime_ms] + self.counters()
+        if op == _OP_RESTART:
+            self.restart_asked = True
+            return []
+        if op > _OP_RESTART:
+            raise WireError(_STATUS_UNKNOWN_OP)
+        countdown = self.countdown
+        if op != _OP_TIMER_GET:
+            self._set_timer(op, message)
         return [
-            self.board.boot_id,
-            countdown.state,
+            self.boot_id,
+            _STATE_ARMED if countdown.armed else _STATE_EXPIRED if countdown.token else _STATE_IDLE,
             countdown.token,
-            countdown.remaining_ms(),
+            countdown.left_ms,
             countdown.duration_ms,
-            FLAG_APPROXIMATE if countdown.approximate else 0,
-            self.board.clock.uptime_ms(),
+            countdown.flags,
+            uptime_ms,
         ]
 
-    def _timer_set(self, args: list[object]) -> list[object]:
-        token = _number(args, 0, "token", 1, TOKEN_MAX)
-        duration_ms = _number(args, 1, "duration_ms", COUNTDOWN_MIN_MS, COUNTDOWN_MAX_MS)
-        if self.board.countdown.arm(token, duration_ms):
-            self.timer_changed = True
-        return self._timer_get(args)
+    def _set_timer(self, op: int, message: list[object]) -> None:
+        countdown = self.countdown
+        token = _number(message, 3, op == _OP_TIMER_SET, _TOKEN_MAX)
+        duration_ms = 0
+        if op == _OP_TIMER_SET:
+            duration_ms = _number(message, 4, 1, _COUNTDOWN_MAX_MS)
+            same = countdown.token == token and countdown.duration_ms == duration_ms
+            if same and countdown.armed and not countdown.flags:
+                return
+        elif token and token != countdown.token and countdown.token:
+            raise WireError(_STATUS_TOKEN_MISMATCH)
+        else:
+            token = 0
+        countdown.set(token, duration_ms, 0)
+        self.timer_changed = True
 
-    def _timer_cancel(self, args: list[object]) -> list[object]:
-        token = _number(args, 0, "token", 0, TOKEN_MAX)
-        countdown = self.board.countdown
-        if token and countdown.state != STATE_IDLE and countdown.token != token:
-            raise _Refused(STATUS_TOKEN_MISMATCH)
-        if countdown.state != STATE_IDLE:
-            countdown.cancel()
-            self.timer_changed = True
-        return self._timer_get(args)
-
-    def _events_get(self, args: list[object]) -> list[object]:
-        boot_id = args[0] if args else None
-        if not isinstance(boot_id, bytes) or len(boot_id) != BOOT_ID_BYTES:
-            raise _Refused(STATUS_BAD_REQUEST, "boot_id")
-        after_seq = _number(args, 1, "after_seq", 0, SEQ_MAX)
-        log = self.board.log
-        if boot_id != self.board.boot_id:
+    def _events(self, message: list[object]) -> list[object]:
+        log = self.log
+        after_seq = _number(message, 4, 0, _TOKEN_MAX)
+        if message[3] != self.boot_id:
             after_seq = 0
-        first = max(after_seq + 1, log.oldest_seq())
-        last = min(log.last_seq, first + EVENTS_PER_ANSWER - 1)
+        oldest = log.oldest_seq()
+        first = max(after_seq + 1, oldest)
+        last = min(log.last_seq, first + _EVENTS_PER_ANSWER - 1)
         return [
-            self.board.boot_id,
-            log.oldest_seq(),
+            self.boot_id,
+            oldest,
             log.last_seq,
-            log.lost(after_seq),
+            max(0, oldest - 1 - after_seq),
             [log.read(seq) for seq in range(first, last + 1)],
         ]
 
-    def _diag(self, args: list[object]) -> list[object]:
-        return [self.board.clock.uptime_ms()] + self._counters.read()
 
-    def _restart(self, args: list[object]) -> list[object]:
-        self.restart_asked = True
-        return []
-
-
-# The place of a handler is the number of its operation in wakewire.codes.
-_OPERATIONS = (
-    Dispatcher._hello,
-    Dispatcher._ping,
-    Dispatcher._timer_get,
-    Dispatcher._timer_set,
-    Dispatcher._timer_cancel,
-    Dispatcher._events_get,
-    Dispatcher._diag,
-    Dispatcher._restart,
-)
-
-
-def _is_number(value: object, low: int, high: int) -> bool:
-    """Whether it is an integer of that range; false and true are none."""
-    return type(value) is int and low <= value <= high
-
-
-def _number(args: list[object], index: int, name: str, low: int, high: int) -> int:
-    value = args[index] if index < len(args) else None
+def _number(message: list[object], at: int, low: int, high: int) -> int:
+    """The integer at that place; false and true are none."""
+    value = message[at] if at < len(message) else None
     if type(value) is not int:
-        raise _Refused(STATUS_BAD_REQUEST, name)
+        raise WireError(_STATUS_BAD_REQUEST, "element %d" % at)
     if not low <= value <= high:
-        raise _Refused(STATUS_OUT_OF_RANGE, name)
+        raise WireError(_STATUS_OUT_OF_RANGE, "element %d" % at)
     return value

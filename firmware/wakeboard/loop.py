@@ -1,86 +1,43 @@
-"""The running firmware: one loop that waits for its host and for its deadlines, and never polls.
+"""The running firmware: one loop that sleeps until its host or its next deadline wakes it.
 
-KeyboardInterrupt is never caught where it would be swallowed: a technician can always break in.
+KeyboardInterrupt passes through everything here: a technician can always break in.
 """
 
 import gc
 import time
 
-from wakeboard import backup, config, ports
-from wakeboard.board import Board
-from wakeboard.countdown import Deadline
-from wakeboard.dispatcher import Counters, Dispatcher
-from wakeboard.link import Link
-from wakeboard.wake_line import WakeLine
-from wakewire import cbor
-from wakewire.codes import STATE_ARMED
+from micropython import const
+from wakeboard.backup import pack
+from wakeboard.dispatcher import Dispatcher
 
-# The longest wait in ms: ticks must be read now and then, and a clock that is being watched from
-# outside (a desk board that is told to run fast) is never far behind.
-_WAIT_MAX_MS = 5000
+_TICKS_MASK = const(0x3FFFFFFF)
 
-# Seconds between checkpoints: in storage that wears (about a year of flash at one write a minute,
-# levelled over a few blocks), and in storage that does not.
-_CHECKPOINT_WEARING_S = 60
-_CHECKPOINT_S = 2
+# The longest wait: ticks must be read now and then.
+_WAIT_MAX_MS = const(5000)
 
 # After a fault of our own in the loop: long enough not to spin, short enough to answer a retry.
-_FAULT_PAUSE_MS = 100
-
-live = None  # the firmware of this boot, for the diagnostics
+_FAULT_PAUSE_MS = const(100)
 
 
-class Firmware(Counters):
-    """The board of this boot with its hardware around it."""
+class Firmware(Dispatcher):
+    """The board of this boot with its hardware around it; `wakeboard.start` puts it together."""
 
-    def __init__(self, port):
-        self.port = port
-        self.config = config.Config(_read(config.FILE))
-        self.board = board = Board(port.boot_id(), port.ticks_ms())
-        board.port = port.name
-        board.model = port.model()
-        board.unique_id = port.unique_id()
-        board.reset_cause = port.reset_cause()
-        board.clock_quality = port.clock_quality
-        board.config_faults = self.config.faults
-        self.dispatcher = Dispatcher(board, self)
-        self.link = Link(*self._streams())
-        self.wake_line = WakeLine(
-            board.clock,
-            self._level(),
-            self.config.pulse_ms,
-            0 if self.config.pulse == "always" else self.config.awake_window_s * 1000,
-        )
-        self.store = port.backup()
-        self.checkpoints = 0
-        self.checkpoint_errors = 0
-        self.loop_max_ms = 0
-        self.last_fault = None
-        self._checkpoint = Deadline(board.clock)
-        interval_s = _CHECKPOINT_WEARING_S if self.store.wears else _CHECKPOINT_S
-        self._checkpoint_ms = (self.config.backup_interval_s or interval_s) * 1000
-        backup.restore(board.countdown, self.store.load(), port.ticks_ms())
-        self._save()
-        self.push()
+    live = None  # the firmware of this boot, for the diagnostics
 
-    def _streams(self):
-        try:
-            return self.port.streams(self.config)
-        except (ValueError, TypeError, AttributeError):
-            self.config.fault("stream: not on this board")
-            self.config.uart = ()
-            return self.port.streams(self.config)
+    def __init__(self, boot_id, identity, ticks_ms, link, line, store, save_every_ms, restart):
+        super().__init__(boot_id, identity, ticks_ms())
+        self.ticks_ms = ticks_ms
+        self.link = link
+        self.line = line
+        self.store = store
+        self.save_every_ms = save_every_ms
+        self.restart = restart
+        self.saves = self.save_errors = self.loop_max_ms = self.save_left_ms = 0
+        self.fault = self.serving = None
 
-    def _level(self):
-        try:
-            return self.port.wake_line(self.config)
-        except (ValueError, TypeError, AttributeError):
-            self.config.fault("wake_pin: not on this board")
-            return ports.no_line
-
-    def read(self):
-        """The counters of the diag answer, in the wire's order."""
-        link, dispatcher, log = self.link, self.dispatcher, self.board.log
+    def counters(self):
+        """The counters of the diag answer."""
+        link, log = self.link, self.log
         decoder = link.decoder
         return [
             gc.mem_free(),
@@ -89,105 +46,79 @@ class Firmware(Counters):
             decoder.crc_errors,
             decoder.overlong,
             decoder.malformed,
-            dispatcher.bad_payloads,
-            dispatcher.requests,
-            dispatcher.refusals,
+            self.bad_payloads,
+            self.requests,
+            self.refusals,
             link.frames_out,
             link.frames_dropped,
             log.last_seq,
             log.oldest_seq() - 1,
-            self.wake_line.pulses,
-            self.checkpoints,
-            self.checkpoint_errors,
+            self.line.pulses,
+            self.saves,
+            self.save_errors,
         ]
 
     def serve(self):
-        """Run until Ctrl-C or until the stream ends; then the wake line is released."""
+        """Run until Ctrl-C or the end of the stream; then the wake line is released."""
+        self.serving = True
         try:
+            self.push()
             while True:
                 try:
                     self.step()
-                except EOFError:
-                    return
                 except Exception as error:  # a fault of ours must not stop the countdown
-                    self.last_fault = error
-                    gc.collect()
+                    self.fault = error
                     time.sleep_ms(_FAULT_PAUSE_MS)
-        except KeyboardInterrupt:
-            print("wakeboard stands still: Ctrl-D starts it again")
         finally:
-            self.wake_line.release()
+            self.serving = False
+            self.line.set(0)
 
     def step(self):
-        """Wait for input or for the next deadline, and do what is due."""
-        payload = self.link.receive(self._wait_ms())
-        started = self.port.ticks_ms()
+        payload = self.link.receive(self.tick())
+        if payload is None:
+            return
+        began_ms = self.ticks_ms()
         self.tick()
-        if payload is not None:
-            self.take(payload)
-        self.loop_max_ms = max(self.loop_max_ms, (self.port.ticks_ms() - started) & 0x3FFFFFFF)
-
-    def tick(self):
-        """Move the clock on and do what has fallen due."""
-        if self.board.advance(self.port.ticks_ms()):
-            self._save()
-            self.wake_line.wake()
-            self.push()
-        self.wake_line.step()
-        if not self._checkpoint.left_ms():
-            self._save()
-
-    def take(self, payload):
-        """Answer a request."""
-        answer = self.dispatcher.answer(payload)
+        answer = self.answer(payload)
         if answer is None:
             return
-        self.wake_line.heard()
-        if self.dispatcher.timer_changed:
-            self.dispatcher.timer_changed = False
-            self._save()
+        self.line.heard()
+        if self.timer_changed:
+            self.timer_changed = False
+            self.save()
         self.link.send(answer)
-        if self.dispatcher.restart_asked:
-            self.wake_line.release()
-            self.port.restart()
+        if self.restart_asked:
+            self.line.set(0)
+            self.restart()
+        self.loop_max_ms = max(self.loop_max_ms, (self.ticks_ms() - began_ms) & _TICKS_MASK)
 
-    def push(self):
-        """Tell the host of the newest event; it asks for the log, so that a loss costs nothing."""
-        self.link.send(cbor.encode(self.board.latest_event()))
-
-    def _wait_ms(self):
-        self.tick()
-        wait_ms = min(
-            _WAIT_MAX_MS,
-            self.board.countdown.left_ms(),
-            self.wake_line.left_ms(),
-            self._checkpoint.left_ms(),
-        )
+    def tick(self):
+        """Move the clock on and do what has fallen due; the milliseconds to wait for more."""
+        expired = self.advance(self.ticks_ms())
+        countdown, line = self.countdown, self.line
+        line.count(countdown.step_ms)
+        self.save_left_ms -= countdown.step_ms
+        if expired:
+            line.wake()
+            self.push()
+        wait_ms = line.left_ms if line.left_ms >= 0 else _WAIT_MAX_MS
+        if countdown.armed or expired:
+            if self.save_left_ms <= 0 or expired:
+                self.save()
+            wait_ms = min(wait_ms, countdown.left_ms, self.save_left_ms)
         # Short of the deadline first: the clock that times the wait need not be the ticks' own.
         return wait_ms - wait_ms // 16
 
-    def _save(self):
-        countdown = self.board.countdown
+    def save(self):
+        """Write the checkpoint."""
+        self.save_left_ms = self.save_every_ms
         try:
-            self.store.save(backup.pack(countdown, self.port.ticks_ms()))
-            self.checkpoints += 1
+            self.store(pack(self.countdown, self.ticks_ms()))
+            self.saves += 1
         except OSError:
-            self.checkpoint_errors += 1
-        if countdown.state == STATE_ARMED:
-            self._checkpoint.start(self._checkpoint_ms)
-        else:
-            self._checkpoint.stop()
+            self.save_errors += 1
 
-
-def _read(path):
-    try:
-        with open(path) as file:
-            return file.read()
-    except OSError:
-        return None
-
-
-def start():
-    """Bring the firmware of this boot up."""
-    global live
-    live = Firmware(ports.find())
+    def push(self):
+        """Hint at the newest event; the host asks for the log, so that a loss costs nothing."""
+        if self.serving:
+            self.link.send(self.latest_event())

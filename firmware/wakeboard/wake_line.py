@@ -1,62 +1,52 @@
 """The line that wakes the host: one pulse per expired countdown, never into a live host."""
 
-from wakeboard.countdown import Clock, Deadline
+from micropython import const
 
 # A host that was heard lately is asked for a sign of life first. It confirms the pushed event
 # within milliseconds when it is awake; when it has just gone to sleep, the wake is late by this.
-CONFIRM_MS = 2000
+_CONFIRM_MS = const(2000)
 
 
 class WakeLine:
-    """Decides when to pulse and times the pulse; `level` is a function that sets the line."""
+    """Decides when to pulse, and times the pulse."""
 
-    def __init__(self, clock: Clock, level, pulse_ms: int, window_ms: int) -> None:
-        """`window_ms` is how long a host counts as awake after it was heard; 0: pulse always."""
-        self.pulses = 0
-        self._level = level
-        self._pulse_ms = pulse_ms
-        self._window_ms = window_ms
-        self._release = Deadline(clock)
-        self._awake = Deadline(clock)
-        self._confirm = Deadline(clock)
-        level(0)
+    def __init__(self, level, pulse_ms, awake_ms):
+        """`level` sets the line (1: wake), None: there is none.
 
-    def heard(self) -> None:
-        """The host sent a request: it is awake."""
-        self._confirm.stop()
-        if self._window_ms:
-            self._awake.start(self._window_ms)
+        A host counts as awake for `awake_ms` after each request.
+        """
+        self.level = level
+        self.pulse_ms = pulse_ms
+        self.awake_ms = awake_ms
+        self.awake_left_ms = self.pulses = 0
+        self.set(0)
 
-    def wake(self) -> None:
+    def set(self, active):
+        """Begin a pulse (1), or let go of the line (0)."""
+        self.active = active
+        # until something is due; negative: nothing is
+        self.left_ms = self.pulse_ms if active else -1
+        if self.level:
+            self.level(active)
+            self.pulses += active
+
+    def heard(self):
+        """The host sent a request: it is awake, and what it was to be woken for reached it."""
+        self.awake_left_ms = self.awake_ms
+        if not self.active:
+            self.left_ms = -1
+
+    def wake(self):
         """Wake the host, unless it turns out to be awake."""
-        if self.host_awake():
-            self._confirm.start(CONFIRM_MS)
+        if self.awake_left_ms > 0:
+            self.left_ms = _CONFIRM_MS
         else:
-            self.begin()
+            self.set(1)
 
-    def host_awake(self) -> bool:
-        """Whether the host was heard within the window."""
-        return self._awake.running and self._awake.left_ms() > 0
-
-    def begin(self) -> None:
-        """Pulse now."""
-        self._confirm.stop()
-        self._release.start(self._pulse_ms)
-        self.pulses += 1
-        self._level(1)
-
-    def step(self) -> None:
-        """Do what is due."""
-        if not self._confirm.left_ms():
-            self.begin()
-        if not self._release.left_ms():
-            self.release()
-
-    def left_ms(self) -> int:
-        """Milliseconds until something is due."""
-        return min(self._confirm.left_ms(), self._release.left_ms())
-
-    def release(self) -> None:
-        """Let go of the line."""
-        self._release.stop()
-        self._level(0)
+    def count(self, ms):
+        """Let time pass, and do what falls due."""
+        self.awake_left_ms = max(0, self.awake_left_ms - ms)
+        if self.left_ms >= 0:
+            self.left_ms -= ms
+            if self.left_ms <= 0:
+                self.set(1 - self.active)

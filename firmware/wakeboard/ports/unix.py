@@ -15,18 +15,19 @@ import termios
 import time
 
 import machine
+from micropython import const
 from wakeboard import ports
-from wakewire.codes import CLOCK_CRYSTAL, RESET_UNKNOWN
 
-_PPM_CHECK_US = 500000  # how often the file with the clock's rate is read again
-_LFLAG = 3
-_INTERRUPTS = 0x81  # ISIG and NOFLSH, as Linux numbers them
+_CLOCK_CRYSTAL = const(1)
+_PPM_CHECK_US = const(500000)  # how often the file with the clock's rate is read again
+_LFLAG = const(3)
+_INTERRUPTS = const(0x81)  # ISIG and NOFLSH, as Linux numbers them
 
 
 class Port(ports.Port):
     """The unix port; its hardware is in the environment."""
 
-    clock_quality = CLOCK_CRYSTAL
+    clock_quality = _CLOCK_CRYSTAL
 
     def __init__(self):
         self._ppm = float(os.getenv("WAKEBOARD_CLOCK_PPM") or 0)
@@ -58,22 +59,18 @@ class Port(ports.Port):
 
     def reset_cause(self):
         """The desk's, where it tells one."""
-        return super().reset_cause() if hasattr(machine, "reset_cause") else RESET_UNKNOWN
+        return super().reset_cause() if hasattr(machine, "reset_cause") else 0
 
-    def other_backup(self):
+    def other_store(self):
         """The file of the desk's backup memory, which wears nothing."""
         path = os.getenv("WAKEBOARD_BACKUP")
-        if not path:
-            return None
-        store = ports.FileBackup(path)
-        store.wears = False
-        return store
+        return self.file_store(path, False) if path else None
 
-    def wake_line(self, config):
+    def wake_line(self, settings):
         """The FIFO that whoever watches the line reads; without one there is no line."""
         path = os.getenv("WAKEBOARD_WAKE_LINE")
         if not path:
-            return super().wake_line(config)
+            return super().wake_line(settings)
 
         def level(active):
             with open(path, "wb") as line:
@@ -89,6 +86,4 @@ class Port(ports.Port):
 
     def restart(self):
         """Reset the desk board; without a desk end the process."""
-        if hasattr(machine, "reset"):
-            machine.reset()
-        sys.exit(0)
+        return machine.reset if hasattr(machine, "reset") else sys.exit

@@ -1,0 +1,103 @@
+"""Puts the firmware of this boot together. Its code is needed once: `start` lets go of it.
+
+Nothing here may keep the board from answering: what cannot be had is reported and done without.
+"""
+
+import gc
+import sys
+
+import wakeboard
+from micropython import const
+from wakeboard import config, ports
+from wakeboard.event_log import RING_LEN
+from wakeboard.link import Link
+from wakeboard.loop import Firmware
+from wakeboard.restore import restore
+from wakeboard.wake_line import WakeLine
+from wakewire import cbor
+from wakewire.limits import COUNTDOWN_MAX_MS, PAYLOAD_MAX
+
+_ONLY_FOR_STARTING = const(
+    (
+        ("wakeboard", ("config", "ports", "restore", "start")),
+        ("wakewire", ("errors", "limits")),  # what is used of them is bound where it is used
+    )
+)
+
+
+def start():
+    """Bring the firmware of this boot up, drop what only starting needs, and return it."""
+    port = ports.find()
+    settings, faults = config.parse(_text("board.json"))
+    try:
+        streams = port.streams(settings)
+    except Exception:
+        faults.append("stream: not on this board")
+        streams = port.streams({"stream": "repl"})
+    try:
+        level = port.wake_line(settings)
+    except Exception:
+        faults.append("wake_pin: not on this board")
+        level = None
+    awake_ms = settings["awake_window_s"] * 1000 if settings["pulse"] == "asleep" else 0
+    save, record, wears = port.store()
+    # Flash blocks are levelled: one write a minute is years of them.
+    interval_s = settings["backup_interval_s"] or (60 if wears else 2)
+    boot_id = port.boot_id()
+    live = Firmware(
+        boot_id,
+        _identity(port, boot_id, faults),
+        port.ticks_ms,
+        Link(*streams),
+        WakeLine(level, settings["pulse_ms"], awake_ms),
+        save,
+        interval_s * 1000,
+        port.restart(),
+    )
+    live.faults = faults
+    restore(live.countdown, record, port.ticks_ms())
+    live.save()
+    Firmware.live = live
+    _let_go()
+    return live
+
+
+def _text(path):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return "{}"
+
+
+def _identity(port, boot_id, faults):
+    """What hello tells, with as many faults as it has room for; the diagnostics tell them all."""
+    identity = [
+        wakeboard.__version__,
+        port.name,
+        port.model(),
+        port.unique_id(),
+        boot_id,
+        port.reset_cause(),
+        [PAYLOAD_MAX, COUNTDOWN_MAX_MS, RING_LEN],
+        port.clock_quality,
+        faults,
+    ]
+    while True:
+        try:
+            cbor.encode([1, 0xFFFF, 0, 1] + identity + [1 << 52])
+            return identity
+        except ValueError:
+            identity[-1] = identity[-1][:-1]
+
+
+def _let_go():
+    """Forget the modules that nothing needs any more, so that their code can be collected."""
+    for package, names in _ONLY_FOR_STARTING:
+        for name in names:
+            delattr(sys.modules[package], name)
+            sys.modules.pop(package + "." + name)
+    for name in list(sys.modules):
+        if name.startswith("wakeboard.ports"):
+            del sys.modules[name]
+    gc.collect()
