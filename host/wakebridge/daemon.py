@@ -11,9 +11,9 @@ import secrets
 import signal
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from wakewire.messages import Event, Hello
+import msgspec
 
 from wakebridge.adapters.http.server import HttpServer
 from wakebridge.adapters.mqtt.adapter import MqttBus
@@ -25,7 +25,7 @@ from wakebridge.clock import DeadlineTimer, SystemClock
 from wakebridge.config import Config, ConfigError
 from wakebridge.engine import EventEngine
 from wakebridge.runner.command import CommandRunner
-from wakebridge.runner.http import HttpRunner
+from wakebridge.runner.http import Delivery, HttpRunner
 from wakebridge.runner.mqtt import MqttRunner
 from wakebridge.runner.port import Runner
 from wakebridge.schedule.instants import Now, format_instant
@@ -38,6 +38,15 @@ from wakebridge.store.schedules_sqlite import SchedulesSqlite
 from wakebridge.store.state_lock import StateLock
 from wakebridge.store.transcripts import Transcripts
 from wakebridge.timeline import note
+from wakewire.messages import Event, Hello
+
+_STATUS_OF_DELIVERY: Final = {
+    Delivery.TAKEN: 200,
+    Delivery.NOT_UNDERSTOOD: 400,
+    Delivery.WRONG_TOKEN: 403,
+    Delivery.UNKNOWN_RUN: 404,
+    Delivery.BUSY: 503,
+}
 
 
 class Bridge:
@@ -134,9 +143,17 @@ class Bridge:
     def _timer_changed(self, _armed: Armed) -> None:
         self._armed_news.set()
 
+    def deliver(self, run_id: str, secret: str, body: bytes) -> tuple[int, str]:
+        """Hand an agent's report to the HTTP runner; return a status code and a reason."""
+        if not isinstance(self.runner, HttpRunner):
+            return 404, "the agent is not called over HTTP"
+        delivery = self.runner.deliver(run_id, secret, body)
+        return _STATUS_OF_DELIVERY[delivery], delivery.value.replace("_", " ")
+
     def health(self) -> Mapping[str, Any]:
         """Return what a person wants to know first."""
         hello = self.timer.hello
+        client = self.supervisor.client
         return {
             "events": self.events.health(),
             "routines": {
@@ -144,7 +161,11 @@ class Bridge:
                 "problem": self.routines.unavailable,
                 "count": len(self.routines.state.routines),
             },
-            "board": _board_state(hello, self.supervisor.problem),
+            "board": {
+                **_board_state(hello, self.supervisor.problem),
+                "open_attempts": self.supervisor.open_attempts,
+                "link": None if client is None else msgspec.structs.asdict(client.counters()),
+            },
             "timer": _timer_state(self.timer.armed),
         }
 

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
-from wakewire.messages import Event
 
 from wakebridge.board.errors import LinkError
 from wakebridge.clock import Clock
 from wakebridge.routine import (
     clock_step,
     conversation,
+    delegation,
     envelope,
     modes,
     occurrence,
@@ -34,6 +34,7 @@ from wakebridge.routine.change import (
     Changed,
     Code,
     Effect,
+    Entry,
     Refusal,
     RunEnded,
     StartRun,
@@ -44,8 +45,10 @@ from wakebridge.routine.state import RoutineState, RunKind, next_due
 from wakebridge.runner.port import Runner, request_of
 from wakebridge.schedule.instants import Now
 from wakebridge.store.errors import StateUnreadable, StoreError
+from wakebridge.store.transcripts import Transcript
 from wakebridge.timeline import note
 from wakebridge.wake.reconciler import TimerReading
+from wakewire.messages import Event
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +58,12 @@ _NO_CURSOR: Final = (bytes(8), 0)
 # How soon the end of a run is saved again after the disk refused it.
 SAVE_RETRY_S: Final = 1.0
 
-SCHEDULE_TOOL: Final = envelope.ToolInfo(modes.SCHEDULE, tool.DESCRIPTION, tool.ARGS_SCHEMA)
+TOOLS: Final = {
+    modes.SCHEDULE: envelope.ToolInfo(modes.SCHEDULE, tool.DESCRIPTION, tool.ARGS_SCHEMA),
+    modes.CREATE_AGENT_TASK: envelope.ToolInfo(
+        modes.CREATE_AGENT_TASK, delegation.DESCRIPTION, delegation.ARGS_SCHEMA
+    ),
+}
 
 Transition = Callable[[RoutineState, Now], Change | Refusal]
 
@@ -77,6 +85,10 @@ class Transcripts(Protocol):
 
     def append(self, effect: Append) -> None:
         """Append one line durably, or raise `StoreError`."""
+        ...
+
+    def read(self, session_id: str) -> Transcript:
+        """Return everything in a session's transcript, or raise `StoreError`."""
         ...
 
 
@@ -239,44 +251,64 @@ class RoutineService:
 
     # -- the tool ---------------------------------------------------------------------------------
 
+    def tools(self, caller: modes.Caller) -> list[envelope.ToolInfo]:
+        """Return the tools that `caller` has (R11); none while the state is unreadable (R31)."""
+        if self._unavailable is not None:
+            return []
+        return [TOOLS[name] for name in modes.tools_of(self.mode, self.backend_agent, caller)]
+
     async def call(
         self,
         body: bytes,
         *,
+        tool_name: str = modes.SCHEDULE,
         session_id: str | None = None,
         caller: modes.Caller = modes.Caller.BACKEND,
     ) -> envelope.ToolAnswer:
-        """Answer one call of the `schedule` tool in the envelope of all tools (R7, R8).
+        """Answer one call of a tool in the envelope that all tools share (R7, R8).
 
         `session_id` is the caller's session where the transport knows it; one in the envelope
         goes before.
         """
-        return await self._answer(envelope.read_call(body), session_id, caller)
-
-    async def call_decoded(self, payload: object) -> dict[str, object]:
-        """Answer one call that a transport has decoded already; see `call`."""
-        body = msgspec.json.encode(payload)
-        answered: dict[str, object] = msgspec.to_builtins(await self.call(body))
-        return answered
-
-    async def _answer(
-        self, read: envelope.Call | Refusal, session_id: str | None, caller: modes.Caller
-    ) -> envelope.ToolAnswer:
         called = self._clock.now()
-        raw_input = "" if isinstance(read, Refusal) else read.raw_input
+        read = envelope.read_call(body)
         output: str | Refusal
         if isinstance(read, Refusal):
             output = read
+        elif tool_name == modes.CREATE_AGENT_TASK:
+            output = await self._delegate(read.input, read.session_id or session_id)
         else:
             output = await self._output(read.input, read.session_id or session_id, caller)
         return envelope.answer(
-            SCHEDULE_TOOL,
-            raw_input,
+            TOOLS[tool_name],
+            "" if isinstance(read, Refusal) else read.raw_input,
             envelope.error_output_of(output) if isinstance(output, Refusal) else output,
             is_error=isinstance(output, Refusal),
             duration_ms=(self._clock.now().boot_ns - called.boot_ns) // 1_000_000,
             called_ns=called.wall_ns,
         )
+
+    async def call_decoded(self, payload: object) -> dict[str, object]:
+        """Answer one call of the schedule tool that a transport has decoded already."""
+        answered: dict[str, object] = msgspec.to_builtins(
+            await self.call(msgspec.json.encode(payload))
+        )
+        return answered
+
+    async def _delegate(self, value: object, session_id: str | None) -> str | Refusal:
+        """Hand a task of the foreground to the backend agent (R11)."""
+        refusal = modes.refused_delegation(self.mode, self.backend_agent)
+        if refusal is not None:
+            return refusal
+        asked = delegation.parse(value)
+        if isinstance(asked, Refusal):
+            return asked
+        if session_id is None:
+            return Refusal(Code.NO_SESSION, "session_id is missing", "session_id")
+        submitted = await self.submit(RunKind.INTERACTIVE, asked.task, session_id)
+        if isinstance(submitted, Refusal):
+            return submitted
+        return envelope.output_of({"delegated": True}, "")
 
     async def _output(
         self, value: object, session_id: str | None, caller: modes.Caller
@@ -387,6 +419,10 @@ class RoutineService:
                 interrupts=interrupts,
             )
         )
+
+    async def transcript(self, session_id: str) -> Sequence[Entry]:
+        """Return a session's transcript, oldest line first. Raises `StoreError`."""
+        return (await asyncio.to_thread(self._transcripts.read, session_id)).entries
 
     # -- the writer -------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 import msgspec
-from wakewire.messages import Event, Hello, TimerState
 
 from wakebridge.board.client import BoardClient, Reading, timer_reading
 from wakebridge.board.connection import Refusal
@@ -33,6 +32,7 @@ from wakebridge.wake.reconciler import (
     TimerReading,
     reconcile,
 )
+from wakewire.messages import Event, Hello, TimerState
 
 log = logging.getLogger(__name__)
 

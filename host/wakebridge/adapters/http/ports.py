@@ -1,12 +1,12 @@
 """What the HTTP interface needs of the service; the daemon hands it over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from wakebridge.bus import Scheduler
 from wakebridge.routine import envelope
-from wakebridge.routine.change import Change, Refusal
-from wakebridge.routine.modes import Caller, InputMode
+from wakebridge.routine.change import Change, Entry, Refusal
+from wakebridge.routine.modes import Caller
 from wakebridge.routine.state import RoutineState, RunKind
 from wakebridge.wake.reconciler import TimerReading
 
@@ -24,20 +24,23 @@ class Routines(Protocol):
         """The committed state."""
         ...
 
-    @property
-    def mode(self) -> InputMode:
-        """How people talk to the device (R11)."""
-        ...
-
-    @property
-    def backend_agent(self) -> bool:
-        """Whether there is a backend agent (R11)."""
+    def tools(self, caller: Caller) -> list[envelope.ToolInfo]:
+        """Return the tools that a caller has (R11)."""
         ...
 
     async def call(
-        self, body: bytes, *, session_id: str | None = None, caller: Caller = Caller.BACKEND
+        self,
+        body: bytes,
+        *,
+        tool_name: str = "schedule",
+        session_id: str | None = None,
+        caller: Caller = Caller.BACKEND,
     ) -> envelope.ToolAnswer:
-        """Answer one call of the schedule tool."""
+        """Answer one call of a tool."""
+        ...
+
+    async def transcript(self, session_id: str) -> Sequence[Entry]:
+        """Return a session's transcript. Raises `StoreError`."""
         ...
 
     async def open_session(self, session_id: str) -> Change | Refusal:
@@ -97,6 +100,10 @@ class Services(Protocol):
     @property
     def timer(self) -> McuTimer:
         """The board's countdown."""
+        ...
+
+    def deliver(self, run_id: str, secret: str, body: bytes) -> tuple[int, str]:
+        """Hand an agent's report to the HTTP runner; return a status code and a reason."""
         ...
 
     def health(self) -> Mapping[str, Any]:

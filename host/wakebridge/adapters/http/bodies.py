@@ -1,0 +1,102 @@
+"""The bodies of requests and answers: what is read is checked, what is written is documented."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from wakebridge.routine.limits import DELAY_MAX_S, ID_MAX_CHARS, TASK_MAX_CHARS
+from wakebridge.routine.state import RunKind
+
+SessionId = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_MAX_CHARS)]
+Reason = Annotated[str, msgspec.Meta(max_length=1000)]
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the request bodies: an unknown field is an error."""
+
+
+class ToolCall(Body, frozen=True, kw_only=True):
+    """One call of a tool: exactly one of `input` and `raw_input`, its JSON text."""
+
+    input: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    raw_input: str | msgspec.UnsetType = msgspec.UNSET
+    session_id: SessionId | msgspec.UnsetType = msgspec.UNSET
+
+
+class OpenSession(Body, frozen=True, kw_only=True):
+    """Enter a new backend session."""
+
+    session_id: SessionId
+
+
+class ReviseSession(Body, frozen=True, kw_only=True):
+    """The revision that compaction made."""
+
+    new_session_id: SessionId
+
+
+class ReplaceSession(Body, frozen=True, kw_only=True):
+    """The new root that a configuration change started."""
+
+    new_session_id: SessionId
+    reason: Reason | None = None
+
+
+class ClearSession(Body, frozen=True, kw_only=True):
+    """Why the history was cleared."""
+
+    reason: Reason | None = None
+
+
+class SubmitRun(Body, frozen=True, kw_only=True):
+    """An interactive request or background work for a session.
+
+    `interrupts` lets an interactive request stop scheduled or background work.
+    """
+
+    kind: RunKind
+    task: Annotated[str, msgspec.Meta(min_length=1, max_length=TASK_MAX_CHARS)]
+    interrupts: bool = False
+
+
+class SetTimer(Body, frozen=True, kw_only=True):
+    """A countdown set by hand."""
+
+    duration_s: Annotated[int, msgspec.Meta(ge=1, le=DELAY_MAX_S)]
+
+
+class SchedulerRequest(Body, frozen=True, kw_only=True):
+    """A request of OVOS-SCHEDULER-1; fires go to the bus that `route` names."""
+
+    data: dict[str, Any]
+    context: dict[str, Any]
+    route: str = "mqtt"
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """It is done, and durable."""
+
+    ok: bool = True
+
+
+class Timer(msgspec.Struct, frozen=True, kw_only=True):
+    """The live countdown. `approximate`: the board restored it from a checkpoint."""
+
+    state: str
+    remaining_s: float | None
+    token: int | None
+    approximate: bool
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """What was wrong, in one sentence. `field` names the field to blame, where there is one."""
+
+    code: str
+    reason: str
+    field: str | None = None
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of every error."""
+
+    error: Fault
