@@ -21,6 +21,11 @@ BODY_MAX_BYTES: Final = 256 * 1024
 # How long a body may take to arrive: a client on this host needs milliseconds.
 BODY_TIMEOUT_S: Final = 10.0
 
+# Where agents report about a run that they were called for over HTTP. The run's token, which came
+# with the call, goes into this header and takes the place of the interface's own token.
+RUNS_PREFIX: Final = "/api/runs/"
+RUN_TOKEN_HEADER: Final = "X-Run-Token"
+
 SERVICES: Final = web.AppKey("services", Services)
 
 T = TypeVar("T")
@@ -176,9 +181,9 @@ async def _transcript(request: web.Request) -> web.Response:
 
 
 async def _run_report(request: web.Request) -> web.Response:
-    """Take one message of an agent about its run; the secret in the path is its permission."""
+    """Take one message of an agent about its run; the run's own token is its permission."""
     services = request.app[SERVICES]
-    run_id, secret = request.match_info["run_id"], request.match_info["secret"]
+    run_id, secret = request.match_info["run_id"], request.headers.get(RUN_TOKEN_HEADER, "")
     status, reason = services.deliver(run_id, secret, await _body(request))
     if status == 200:
         return answer_json(bodies.Done())
@@ -360,7 +365,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         method="POST",
-        path="/api/runs/{run_id}/{secret}",
+        path=RUNS_PREFIX + "{run_id}",
         summary="Where an agent that was called over HTTP reports progress and result",
         handler=_run_report,
         body=Mapping[str, Any],
