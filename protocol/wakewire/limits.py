@@ -5,7 +5,8 @@
 PROTOCOL_VERSION = 1
 PROTOCOL_VERSION_MIN = 1
 
-# Bytes of one payload. UART receive rings hold 256 bytes and drop silently.
+# Bytes of one payload: seven events of any size fit. Below the 256 bytes of a UART receive ring,
+# which drops silently what is too much.
 PAYLOAD_MAX = 192
 
 # Arrays inside arrays, the outermost counted. Bounds the decoder's stack on a board.
