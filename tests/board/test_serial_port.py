@@ -1,6 +1,7 @@
 """The serial port itself: exclusive, non-blocking, bounded."""
 
 import asyncio
+import fcntl
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,8 @@ import serial
 from firmware_board import PtyBoard
 from wakebridge.board.errors import LinkLost, PortBusy, PortMissing, PortUnavailable
 from wakebridge.board.serial_port import BACKLOG_MAX, find_port, holders_of, open_port
+
+TIOCGEXCL = 0x80045440
 
 HOLD = """
 import serial, sys
@@ -28,6 +31,16 @@ async def test_the_port_is_ours_alone(pty_board: PtyBoard, link: Path) -> None:
         await open_port(str(link))
     port.close()
     (await open_port(str(link))).close()
+
+
+async def test_a_pseudo_terminal_is_not_locked_beyond_the_life_of_its_user(
+    pty_board: PtyBoard, link: Path
+) -> None:
+    """TIOCEXCL would stay after a `kill -9`, and nobody but root could open the port again."""
+    port = await open_port(str(link))
+    flag = fcntl.ioctl(port.line.fileno(), TIOCGEXCL, bytes(4))
+    port.close()
+    assert flag == bytes(4)
 
 
 async def test_whoever_holds_the_port_is_named(pty_board: PtyBoard, link: Path) -> None:

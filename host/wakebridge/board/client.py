@@ -35,6 +35,9 @@ T = TypeVar("T")
 
 _NS_PER_S: Final = 1_000_000_000
 
+# More than the loop's floating-point time can miss, so that a deadline has passed when it wakes.
+_LATE_S: Final = 1e-6
+
 
 class Port(Protocol):
     """What the client needs of a port: `serial_port.SerialPort`, or the one of a simulation."""
@@ -282,7 +285,7 @@ class BoardClient:
             self._timer = None
         deadline_ns = self._connection.next_deadline()
         if deadline_ns is not None:
-            delay_s = max(deadline_ns - now_ns, 0) / _NS_PER_S
+            delay_s = max(deadline_ns - now_ns, 0) / _NS_PER_S + _LATE_S
             self._timer = self._loop.call_later(delay_s, self._deadline)
 
     def _tell(self) -> None:

@@ -38,6 +38,9 @@ BACKLOG_MAX: Final = 4_096
 # Characters of a command line that suffice to recognise who holds the port.
 _COMMAND_MAX: Final = 80
 
+# The kernel's majors of pseudo-terminals (Documentation/admin-guide/devices.txt).
+_PTY_MAJORS: Final = range(136, 144)
+
 # Errors of read and write that mean "the device is gone" need no list: every OSError does. These
 # two are the ones that mean "not now".
 _NOT_NOW: Final = (errno.EAGAIN, errno.EINTR)
@@ -270,6 +273,7 @@ class SerialPort:
             with contextlib.suppress(OSError, termios.error):
                 # What the board never took must not make close() wait for it.
                 termios.tcflush(self._fd, termios.TCIOFLUSH)
+                fcntl.ioctl(self._fd, termios.TIOCNXCL)
             self.line.close()
 
 
@@ -280,6 +284,15 @@ def _block_for_one_byte(fd: int) -> None:
     termios.tcsetattr(fd, termios.TCSANOW, attributes)
 
 
+def _is_pseudo_terminal(fd: int) -> bool:
+    """Whether TIOCEXCL must be left alone, because it would outlive a process that is killed.
+
+    A device forgets it with the last close; a pseudo-terminal keeps it as long as its other end is
+    open, and would let nobody in again but root.
+    """
+    return os.major(os.fstat(fd).st_rdev) in _PTY_MAJORS
+
+
 def _open_line(path: str, baudrate: int) -> serial.Serial:
     if baudrate == _BOOTLOADER_BAUDRATE:
         raise PortUnavailable("1200 baud would send the board into its bootloader")
@@ -288,7 +301,8 @@ def _open_line(path: str, baudrate: int) -> serial.Serial:
     except serial.SerialException as error:
         raise _explain(path, error) from error
     try:
-        fcntl.ioctl(line.fileno(), termios.TIOCEXCL)
+        if not _is_pseudo_terminal(line.fileno()):
+            fcntl.ioctl(line.fileno(), termios.TIOCEXCL)
         _block_for_one_byte(line.fileno())
     except (OSError, termios.error) as error:
         line.close()
@@ -328,7 +342,7 @@ class SerialOpener:
 
 
 async def open_port(path: str, baudrate: int = BAUDRATE) -> SerialPort:
-    """Open the port for this process alone: a lock that others heed, and TIOCEXCL for the rest.
+    """Open the port for this process alone: a lock that others heed, and TIOCEXCL on devices.
 
     Opening can take seconds when a driver is in trouble, so it happens in a thread. Raises
     `PortUnavailable`; when another process holds the port, `PortBusy` with its name.

@@ -46,8 +46,9 @@ class Supervisor:
 
     `opener` finds and opens the port and raises `PortUnavailable`; `serial_port.SerialOpener` is
     the real one. The callbacks are plain functions and must not raise: `on_up(client, hello)`,
-    `on_down(reason)` once for each `on_up`, `on_hint(event)`, `on_console(text)`. Every `on_up`
-    brings a new client, also when the board restarted or fell silent on the same port.
+    `on_down(reason)` once for each `on_up`, `on_hint(event)` only in between, and
+    `on_console(text)` at any time. Every `on_up` brings a new client, also when the board restarted
+    or fell silent on the same port.
     """
 
     def __init__(
@@ -154,7 +155,7 @@ class Supervisor:
             if self._lend_desk.wanted:
                 self._describe("the port is lent to a technician")
                 self._broken_into |= await self._lend_desk.serve(port)
-            watch = self._watch = LinkWatch(self._on_hint, self._on_console)
+            watch = self._watch = LinkWatch(self._hinted, self._on_console)
             client = BoardClient(port, self._clock, self.rate, watch, self._first_id())
             reason = "the board could not be greeted"
             try:
@@ -208,6 +209,11 @@ class Supervisor:
         finally:
             ping.cancel()
             echo.cancel()
+
+    def _hinted(self, event: Event) -> None:
+        """Pass a hint on while the link is up; whoever is told `on_up` reads the log anyway."""
+        if self.client is not None:
+            self._on_hint(event)
 
     def _failed(self, reason: str) -> None:
         self._lend_desk.settle(FirmwareAfter.SILENT)

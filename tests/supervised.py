@@ -4,13 +4,18 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from wakebridge.board.client import BoardClient, Port
+from wakebridge.board.client import BoardClient, Port, Reading, timer_reading
 from wakebridge.board.supervisor import Supervisor
 from wakebridge.clock import SystemClock
 from wakebridge.schedule.instants import Now
+from wakebridge.wake.planner import plan
+from wakebridge.wake.reconciler import Arm, CountdownState, TimerReading, reconcile
 from wakewire.messages import Event, Hello
 
 T = TypeVar("T")
+
+S = 1_000_000_000
+LEASE = 0x51AB
 
 
 class SkewedClock:
@@ -73,3 +78,27 @@ class Supervised:
         """Wait for the link to come up for the nth time; return the client."""
         await self.until(lambda told: len(told.ups) >= times, within_s)
         return self.ups[-1][0]
+
+    async def bring_to(self, due_ns: int) -> TimerReading:
+        """Do what the bridge does after `on_up`: read, plan, compare, change one thing at most.
+
+        Returns what the board said before the change.
+        """
+        answer = await self.client.timer_get()
+        assert isinstance(answer, Reading)
+        now = self.clock.now()
+        rate = self.supervisor.rate.estimate()
+        desired = plan(now, due_ns, lease=LEASE, lead_s=0, rate=rate)
+        action = reconcile(desired, timer_reading(answer), now, lease=LEASE, rate=rate)
+        if isinstance(action, Arm):
+            await self.client.timer_set(action.token, action.duration_ms)
+        return timer_reading(answer)
+
+    async def remaining_ms(self) -> int:
+        """Read what remains of an armed countdown."""
+        answer = await self.client.timer_get()
+        assert isinstance(answer, Reading)
+        reading = timer_reading(answer)
+        assert reading.state is CountdownState.ARMED
+        assert not reading.approximate
+        return reading.remaining_ms
