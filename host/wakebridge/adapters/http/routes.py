@@ -24,7 +24,7 @@ BODY_TIMEOUT_S: Final = 10.0
 # Where agents report about a run that they were called for over HTTP. The run's token, which came
 # with the call, goes into this header and takes the place of the interface's own token.
 RUNS_PREFIX: Final = "/api/runs/"
-RUN_TOKEN_HEADER: Final = "X-Run-Token"
+RUN_TOKEN_HEADER: Final = "X-Run-Token"  # noqa: S105 - the name of a header
 
 SERVICES: Final = web.AppKey("services", Services)
 
