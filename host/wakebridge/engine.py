@@ -23,6 +23,11 @@ from wakebridge.schedule.rules import Local
 # two clocks; a larger one is reported (E70).
 STEP_NOTICED_NS: Final = 500_000_000
 
+# Two clocks are never read at quite the same time, so their distance differs at every look. Up to
+# this it counts as unchanged: more than a process waits between two reads, and far below what a
+# wake is precise to.
+CLOCKS_JITTER_NS: Final = 50_000_000
+
 _FIELDS_OF_VERB: Final = {
     "cancel": frozenset({"id", "skill_id"}),
     "get": frozenset({"id"}),
@@ -84,6 +89,7 @@ class EventEngine:
         self._trusted_after_ns = 0
         self._accepted_untrusted: set[Key] = set()
         self._last_now: Now | None = None
+        self._wall_minus_boot_ns = 0
 
     # -- start and clock ------------------------------------------------------------------------
 
@@ -345,13 +351,25 @@ class EventEngine:
 
     def earliest_ns(self, now: Now) -> int | None:
         """Return the earliest due instant on the wall clock: what the board is armed for."""
-        wall_ns, boot_ns = self._book.deadlines()
+        wall_ns, _ = self._book.deadlines()
         if self._clock is ClockTrust.UNSYNCHRONIZED:
             wall_ns = None
-        if boot_ns is not None:
-            boot_as_wall_ns = now.wall_ns + boot_ns - now.boot_ns
-            wall_ns = boot_as_wall_ns if wall_ns is None else min(wall_ns, boot_as_wall_ns)
+        if (delay := self._book.first_delay()) is not None:
+            delay_ns = self._on_wall_ns(*delay, now)
+            wall_ns = delay_ns if wall_ns is None else min(wall_ns, delay_ns)
         return wall_ns
+
+    def _on_wall_ns(self, boot_due_ns: int, estimate_ns: int, now: Now) -> int:
+        """Return where a delay ends on the wall clock: at its estimate, until the clock is stepped.
+
+        The same instant at every look, and the one that counts after a restart (E5): the countdown
+        for it is recognized by it, and would otherwise be armed anew each time (R44).
+        """
+        wall_minus_boot_ns = now.wall_ns - now.boot_ns
+        if abs(wall_minus_boot_ns - self._wall_minus_boot_ns) > CLOCKS_JITTER_NS:
+            self._wall_minus_boot_ns = wall_minus_boot_ns
+        on_wall_ns = boot_due_ns + self._wall_minus_boot_ns
+        return estimate_ns if abs(on_wall_ns - estimate_ns) <= CLOCKS_JITTER_NS else on_wall_ns
 
     def __len__(self) -> int:
         """Return how many schedules there are."""

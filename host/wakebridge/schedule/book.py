@@ -152,3 +152,10 @@ class Book:
         """Return the earliest watched deadlines as (wall ns, boot ns)."""
         wall, boot = self._wall.first(self._live), self._boot.first(self._live)
         return (wall[0] if wall else None), (boot[0] if boot else None)
+
+    def first_delay(self) -> tuple[int, int] | None:
+        """Return the earliest end of an `in` on the boot clock, and its estimate on the wall's."""
+        first = self._boot.first(self._live)
+        if first is None or first[1].next_ns is None:
+            return None
+        return first[0], first[1].next_ns
