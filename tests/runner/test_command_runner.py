@@ -69,6 +69,10 @@ def is_gone(pid: int, within_s: float = 0) -> bool:
         os.close(descriptor)
 
 
+def names_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
 def parent_of(pid: int) -> int:
     stat = Path(f"/proc/{pid}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[1])
@@ -96,7 +100,7 @@ async def test_r20_r23_the_task_goes_in_as_json_and_progress_and_result_come_out
     assert environment["AGENT_MODE"] == "quiet"
     assert "WAKEBRIDGE_TOKEN" not in environment
     assert directory == str(tmp_path)
-    assert os.listdir(tmp_path) == []
+    assert names_in(tmp_path) == []
 
 
 async def test_r48_an_error_of_the_program_is_a_failure_with_its_reason() -> None:
