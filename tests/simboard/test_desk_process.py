@@ -23,10 +23,12 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @asynccontextmanager
-async def running_simboard(directory: Path, *options: str) -> AsyncIterator[tuple[int, str]]:
+async def running_simboard(
+    directory: Path, *options: str, python: tuple[str, ...] = ()
+) -> AsyncIterator[tuple[int, str]]:
     """Run `python -m wakebridge.simboard`; yield its process id and the port it names."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "wakebridge.simboard", "--dir", str(directory), *options,
+        sys.executable, *python, "-m", "wakebridge.simboard", "--dir", str(directory), *options,
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert process.stdout is not None
@@ -134,6 +136,48 @@ async def test_an_idle_desk_uses_next_to_no_processor_time(tmp_path: Path) -> No
         used_s = (processor_ticks(pid) - before) / CLOCK_TICKS
         assert used_s <= 0.01 * (time.monotonic() - began)
         end.close()
+
+
+WITHOUT_ROOT_RIGHTS = (
+    "import ctypes, os, sys\n"
+    "ctypes.CDLL(None).prctl(24, 21, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_ADMIN\n"
+    "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+)
+OPEN_TWICE = """
+import fcntl, os, sys, termios, time
+def use():
+    fd = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+    fcntl.ioctl(fd, termios.TIOCEXCL)
+    os.write(fd, b"1")
+    while b"1" not in os.read(fd, 100):
+        pass
+    os.close(fd)
+use()
+for left in range(200, 0, -1):
+    try:
+        use()
+        break
+    except OSError:
+        if left == 1:
+            raise
+        time.sleep(0.01)
+"""
+
+
+async def test_exclusive_use_is_forgotten_for_those_who_are_not_root(tmp_path: Path) -> None:
+    """TIOCEXCL binds everybody without CAP_SYS_ADMIN, the desk itself too."""
+    firmware = echo_firmware(tmp_path / "fw")
+    wrapped = ("-c", WITHOUT_ROOT_RIGHTS)
+    options = ("--firmware", str(firmware))
+    async with running_simboard(tmp_path / "desk", *options, python=wrapped) as (_, port):
+        ran = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, *wrapped, "-c", OPEN_TWICE, port],
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+    assert ran.returncode == 0, ran.stderr
 
 
 def processor_ticks(pid: int) -> int:
