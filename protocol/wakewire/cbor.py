@@ -5,8 +5,8 @@ shortest form (section 4.2.1). No maps, tags, floats, undefined or indefinite le
 at most ``PAYLOAD_MAX`` bytes and ``DEPTH_MAX`` nested arrays, with nothing after it.
 """
 
+from wakewire import DEPTH_MAX, PAYLOAD_MAX
 from wakewire.errors import CborError
-from wakewire.limits import DEPTH_MAX, PAYLOAD_MAX
 
 
 def encode(value: object) -> bytes:

@@ -7,8 +7,7 @@ MicroPython console acts upon, in either direction.
 
 from binascii import crc32
 
-from wakewire.errors import FrameError
-from wakewire.limits import PAYLOAD_MAX
+from wakewire import PAYLOAD_MAX
 
 # The CRC-32 of any bytes followed by their own CRC-32 in little-endian order (RFC 1662, C.3).
 _RESIDUE = 0x2144DF1C
@@ -20,6 +19,8 @@ def encode(payload: bytes | bytearray | memoryview) -> bytes:
     Raises FrameError when the payload is empty or longer than ``PAYLOAD_MAX``.
     """
     if not 0 < len(payload) <= PAYLOAD_MAX:
+        from wakewire.errors import FrameError  # late: a board never comes here
+
         raise FrameError("length")
     out = bytearray(2 * len(payload) + 10)
     out[0] = 0x7E

@@ -1,16 +1,25 @@
 """The limits that both ends of the wire keep, each with its unit and its reason."""
 
+from wakewire import DEPTH_MAX, PAYLOAD_MAX
+
+__all__ = [
+    "BOOT_ID_BYTES",
+    "CODE_MAX",
+    "COUNTDOWN_MAX_MS",
+    "COUNTDOWN_MIN_MS",
+    "DEPTH_MAX",
+    "ID_MAX",
+    "PAYLOAD_MAX",
+    "PROTOCOL_VERSION",
+    "PROTOCOL_VERSION_MIN",
+    "SEQ_MAX",
+    "TOKEN_MAX",
+]
+
 # The versions this package speaks. A version is raised only when an old reader would misunderstand
 # a new writer; appended fields, operations and codes do not raise it.
 PROTOCOL_VERSION = 1
 PROTOCOL_VERSION_MIN = 1
-
-# Bytes of one payload: seven events of any size fit. Below the 256 bytes of a UART receive ring,
-# which drops silently what is too much.
-PAYLOAD_MAX = 192
-
-# Arrays inside arrays, the outermost counted. Bounds the decoder's stack on a board.
-DEPTH_MAX = 4
 
 # Bytes of a boot id: random, so that two boots of one board collide once in 2^64.
 BOOT_ID_BYTES = 8
