@@ -80,10 +80,10 @@ class Dispatcher:
         """The answer to a request; None for a payload that is none, which is only counted."""
         try:
             message = cbor.decode(payload)
-            _number(message, 0, 0, 0)
-            op = _number(message, 2, 0, _CODE_MAX)
-            head = [_TYPE_ANSWER, _number(message, 1, 0, _ID_MAX)]
-        except (ValueError, TypeError, MemoryError):  # a refused number is a ValueError, too
+            _number(message, 0, 0)
+            head = [_TYPE_ANSWER, _number(message, 1, _ID_MAX)]
+            op = _number(message, 2, _CODE_MAX)
+        except (ValueError, TypeError, MemoryError):  # what `_number` refuses is a ValueError, too
             self.bad_payloads += 1
             return None
         self.requests += 1
@@ -97,14 +97,15 @@ class Dispatcher:
 
     def _perform(self, op: int, message: list[object]) -> list[object]:
         """Do what was asked and return the fields of the answer; refuse with a WireError."""
-        uptime_ms = self.countdown.s * 1000 + self.countdown.ms
+        timer = self.countdown
+        uptime_ms = timer.s * 1000 + timer.ms
         if op == _OP_PING:
             return [uptime_ms]
         if op == _OP_EVENTS_GET:
             return self._events(message)
         if op == _OP_HELLO:
-            low = _number(message, 3, 0, _CODE_MAX)
-            if not low <= _PROTOCOL_VERSION <= _number(message, 4, 0, _CODE_MAX):
+            low = _number(message, 3, _CODE_MAX)
+            if not low <= _PROTOCOL_VERSION <= _number(message, 4, _CODE_MAX):
                 raise WireError(_STATUS_UNSUPPORTED_VERSION)
             return [_PROTOCOL_VERSION] + self.identity + [uptime_ms]
         if op == _OP_DIAG:
@@ -114,38 +115,43 @@ class Dispatcher:
             return []
         if op > _OP_RESTART:
             raise WireError(_STATUS_UNKNOWN_OP)
-        countdown = self.countdown
         if op != _OP_TIMER_GET:
-            self._set_timer(op, message)
+            self._set_timer(op == _OP_TIMER_SET, message)
         return [
             self.boot_id,
-            _STATE_ARMED if countdown.armed else _STATE_EXPIRED if countdown.token else _STATE_IDLE,
-            countdown.token,
-            countdown.left_ms,
-            countdown.duration_ms,
-            countdown.flags,
+            _STATE_ARMED if timer.armed else _STATE_EXPIRED if timer.token else _STATE_IDLE,
+            timer.token,
+            timer.left_ms,
+            timer.duration_ms,
+            timer.flags,
             uptime_ms,
         ]
 
-    def _set_timer(self, op: int, message: list[object]) -> None:
-        countdown = self.countdown
-        token = _number(message, 3, op == _OP_TIMER_SET, _TOKEN_MAX)
+    def _set_timer(self, arm: bool, message: list[object]) -> None:
+        timer = self.countdown
+        token = _number(message, 3, _TOKEN_MAX)
         duration_ms = 0
-        if op == _OP_TIMER_SET:
-            duration_ms = _number(message, 4, 1, _COUNTDOWN_MAX_MS)
-            same = countdown.token == token and countdown.duration_ms == duration_ms
-            if same and countdown.armed and not countdown.flags:
+        if arm:
+            duration_ms = _number(message, 4, _COUNTDOWN_MAX_MS)
+            if not token or not duration_ms:
+                raise WireError(_STATUS_OUT_OF_RANGE)
+            if (timer.armed, timer.token, timer.duration_ms, timer.flags) == (
+                True,
+                token,
+                duration_ms,
+                0,
+            ):
                 return
-        elif token and token != countdown.token and countdown.token:
+        elif token and timer.token and token != timer.token:
             raise WireError(_STATUS_TOKEN_MISMATCH)
         else:
             token = 0
-        countdown.set(token, duration_ms, 0)
+        timer.set(token, duration_ms, 0)
         self.timer_changed = True
 
     def _events(self, message: list[object]) -> list[object]:
         log = self.log
-        after_seq = _number(message, 4, 0, _TOKEN_MAX)
+        after_seq = _number(message, 4, _TOKEN_MAX)
         if message[3] != self.boot_id:
             after_seq = 0
         oldest = log.oldest_seq()
@@ -160,11 +166,11 @@ class Dispatcher:
         ]
 
 
-def _number(message: list[object], at: int, low: int, high: int) -> int:
-    """The integer at that place; false and true are none."""
-    value = message[at] if at < len(message) else None
+def _number(message: object, at: int, high: int) -> int:
+    """The integer of 0..high at that place; false and true are none."""
+    value = message[at] if isinstance(message, list) and at < len(message) else None
     if type(value) is not int:
-        raise WireError(_STATUS_BAD_REQUEST, "element %d" % at)
-    if not low <= value <= high:
-        raise WireError(_STATUS_OUT_OF_RANGE, "element %d" % at)
+        raise WireError(_STATUS_BAD_REQUEST)
+    if not 0 <= value <= high:
+        raise WireError(_STATUS_OUT_OF_RANGE)
     return value

@@ -14,13 +14,13 @@ from wakeboard.link import Link
 from wakeboard.loop import Firmware
 from wakeboard.restore import restore
 from wakeboard.wake_line import WakeLine
-from wakewire import cbor
-from wakewire.limits import COUNTDOWN_MAX_MS, PAYLOAD_MAX
+from wakewire import PAYLOAD_MAX, cbor
 
+_COUNTDOWN_MAX_MS = const(604800000)
 _ONLY_FOR_STARTING = const(
     (
         ("wakeboard", ("config", "ports", "restore", "start")),
-        ("wakewire", ("errors", "limits")),  # what is used of them is bound where it is used
+        ("wakewire", ("errors",)),  # what is used of them is bound where it is used
     )
 )
 
@@ -79,7 +79,7 @@ def _identity(port, boot_id, faults):
         port.unique_id(),
         boot_id,
         port.reset_cause(),
-        [PAYLOAD_MAX, COUNTDOWN_MAX_MS, RING_LEN],
+        [PAYLOAD_MAX, _COUNTDOWN_MAX_MS, RING_LEN],
         port.clock_quality,
         faults,
     ]
