@@ -20,7 +20,7 @@ from wakebridge.store.schedules_sqlite import SchedulesSqlite
 async def bridge(
     port: int, store_path: Path, replay_delay_s: float = 0.0
 ) -> AsyncIterator[EventService]:
-    """Run service, store and adapter until the block ends; `skills.loaded` opens the replay."""
+    """Run service, store and adapter on the bus; `skills.loaded` opens the replay."""
     clock = SystemClock()
     timer = DeadlineTimer()
     store = SchedulesSqlite(store_path)
@@ -31,6 +31,8 @@ async def bridge(
     service.start()
     tasks = [asyncio.ensure_future(service.run()), asyncio.ensure_future(adapter.run())]
     try:
+        async with asyncio.timeout(10):
+            await adapter._connection.wait_up()
         yield service
     finally:
         for task in tasks:

@@ -10,8 +10,8 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from wakebridge.adapters.http.config import HttpConfig
-from wakebridge.adapters.ovos.config import OvosConfig
 from wakebridge.mqttbus.config import MqttConfig
+from wakebridge.ovosbus.config import OvosConfig
 from wakebridge.routine.modes import InputMode
 from wakebridge.runner.command import CommandConfig
 from wakebridge.runner.http import HttpConfig as HttpRunnerConfig

@@ -38,6 +38,7 @@ old schedules' fires handed to `client.listen(event, handler)`.
 
 from wakebridge.client.errors import ClientError, NoAnswer, NotConnected, ScheduleRefused
 from wakebridge.client.mqtt import connect_mqtt
+from wakebridge.client.ovos import connect_ovos
 from wakebridge.client.record import Options
 from wakebridge.client.scheduler import Handler, MissedHandler, SchedulerClient
 from wakebridge.client.values import Entry, Fired, Local, Missed, Scheduled, State
@@ -58,4 +59,5 @@ __all__ = [
     "SchedulerClient",
     "State",
     "connect_mqtt",
+    "connect_ovos",
 ]

@@ -46,7 +46,7 @@ class Connection:
 
     `on_frame` gets every text frame in order and must not block; `on_up` and `on_down` alternate,
     beginning with `on_up`. `verify_tls` False accepts the self-signed certificate that the bus
-    makes for itself.
+    makes for itself. `trouble` says why the bus could not be reached the last time.
     """
 
     def __init__(
@@ -59,34 +59,34 @@ class Connection:
         verify_tls: bool = True,
     ) -> None:
         self.url = url
+        self.trouble = ""
         self._on_frame = on_frame
         self._on_up = on_up
         self._on_down = on_down
         self._verify_tls = verify_tls
         self._socket: aiohttp.ClientWebSocketResponse | None = None
+        self._up = asyncio.Event()
         self._dropping: asyncio.Future[bool] | None = None
         self._sending = asyncio.Lock()
         self._awaited: dict[str, list[asyncio.Future[bool]]] = {}
 
-    @property
-    def connected(self) -> bool:
-        """Whether frames can be sent."""
-        return self._socket is not None and not self._socket.closed
+    async def wait_up(self) -> None:
+        """Return when frames can be sent."""
+        await self._up.wait()
 
     async def run(self) -> None:
         """Connect, serve, and connect again until cancelled."""
         delay_s = RECONNECT_FIRST_S
-        said_unreachable = False
         async with aiohttp.ClientSession() as session:
             while True:
                 try:
                     opened = await self._open(session)
                 except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                    level = logging.DEBUG if said_unreachable else logging.WARNING
-                    _log.log(level, "cannot reach the OVOS bus at %s: %s", self.url, error)
-                    said_unreachable = True
+                    level = logging.DEBUG if self.trouble else logging.WARNING
+                    self.trouble = str(error) or type(error).__name__
+                    _log.log(level, "cannot reach the OVOS bus at %s: %s", self.url, self.trouble)
                 else:
-                    said_unreachable = False
+                    self.trouble = ""
                     if await self._serve(opened):
                         delay_s = RECONNECT_FIRST_S
                 await asyncio.sleep(delay_s)
@@ -107,11 +107,13 @@ class Connection:
         """Serve until the connection ends; returns whether it ever carried a frame."""
         _log.info("connected to the OVOS bus at %s", self.url)
         self._socket = opened
+        self._up.set()
         self._on_up()
         try:
             return await self._receive(opened)
         finally:
             self._socket = None
+            self._up.clear()
             self._give_up_waiting()
             self._on_down()
             _log.info("disconnected from the OVOS bus at %s", self.url)
@@ -130,9 +132,16 @@ class Connection:
             if frame.type is aiohttp.WSMsgType.TEXT:
                 received = True
                 self._confirm(frame.data)
-                self._on_frame(frame.data)
+                self._hand_over(frame.data)
             elif frame.type is not aiohttp.WSMsgType.BINARY:
                 return received  # closed, closing or broken; aiohttp answers pings itself
+
+    def _hand_over(self, text: str) -> None:
+        try:
+            self._on_frame(text)
+        except Exception:
+            # Anybody can say anything on this bus; it must not cost the connection.
+            _log.exception("a message of the OVOS bus could not be handled")
 
     def _confirm(self, text: str) -> None:
         waiters = self._awaited.get(text)
@@ -206,6 +215,7 @@ class Connection:
     def _drop(self) -> None:
         """End the connection. Not awaited: the sender hears of it before it can come back."""
         opened, self._socket = self._socket, None
+        self._up.clear()
         if opened is not None:
             self._dropping = asyncio.ensure_future(opened.close())
 

@@ -1,6 +1,6 @@
 """The OVOS message bus as a route: requests in, answers and fired events out (E20, E30, E90)."""
 
 from wakebridge.adapters.ovos.adapter import OvosAdapter
-from wakebridge.adapters.ovos.config import OvosConfig
+from wakebridge.ovosbus.config import OvosConfig
 
 __all__ = ["OvosAdapter", "OvosConfig"]

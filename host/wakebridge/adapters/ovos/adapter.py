@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from wakebridge.adapters.ovos.config import OvosConfig
 from wakebridge.adapters.ovos.legacy import LegacyVerbs
 from wakebridge.bus import (
     REQUEST_TYPES,
@@ -22,6 +21,7 @@ from wakebridge.bus import (
     refusal,
 )
 from wakebridge.clock import Clock
+from wakebridge.ovosbus.config import OvosConfig
 from wakebridge.ovosbus.connection import Connection, NotConnected, NotRelayed
 from wakebridge.ovosbus.message import (
     Message,
