@@ -16,15 +16,14 @@ from wakebridge.board.connection import (
     Connection,
     ConnectionEvent,
     Console,
-    Done,
     Evidence,
     Hint,
-    Pong,
     PromptSeen,
     Refusal,
     TimedOut,
 )
 from wakebridge.board.errors import LinkOverloaded
+from wakebridge.board.operations import Done, Pong
 from wakewire import codes, framing, messages
 from wakewire.errors import MessageError
 from wakewire.messages import Answer, Event, TimerState

@@ -11,7 +11,8 @@ import serial
 
 from firmware_board import PtyBoard
 from wakebridge.board.errors import LinkLost, PortBusy, PortMissing, PortUnavailable
-from wakebridge.board.serial_port import BACKLOG_MAX, find_port, holders_of, open_port
+from wakebridge.board.port_search import find_port, holders_of
+from wakebridge.board.serial_port import BACKLOG_MAX, open_port
 
 TIOCGEXCL = 0x80045440
 

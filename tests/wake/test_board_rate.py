@@ -5,6 +5,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from wakebridge.wake.board_rate import SAMPLES_MAX, BoardRate, RateEstimate, claimed
 from wakewire.codes import CLOCK_CRYSTAL, CLOCK_RC, CLOCK_RTC, CLOCK_UNKNOWN
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from wakebridge.schedule.instants import Now
 from wakebridge.wake.board_rate import EXACT, RateEstimate
 from wakebridge.wake.planner import LEG_MIN_NS, Leg, Plan, lease_of, plan, token_for, wake_target

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from wakebridge.schedule.instants import Now
 from wakebridge.wake.board_rate import EXACT, RateEstimate
 from wakebridge.wake.planner import Leg, Plan, plan, token_for

@@ -7,6 +7,7 @@ most three more wakes.
 import random
 
 import pytest
+
 from wakebridge.schedule.instants import Now
 from wakebridge.wake.board_rate import BoardRate
 from wakebridge.wake.planner import plan

@@ -14,16 +14,15 @@ from wakebridge.board.connection import (
     Connection,
     Console,
     Counters,
-    Done,
     Evidence,
     Hint,
-    Pong,
     PromptSeen,
     Refusal,
     TimedOut,
 )
 from wakebridge.board.errors import LinkLost, RequestTimeout
 from wakebridge.board.event_log import EventLog, LogReader
+from wakebridge.board.operations import Done, Pong
 from wakebridge.clock import Clock
 from wakebridge.schedule.instants import Now
 from wakebridge.wake.board_rate import BoardRate

@@ -7,16 +7,16 @@ is bounded: what does not fit or does not make sense is counted and dropped.
 
 import enum
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from wakebridge.board.errors import LinkOverloaded
-from wakewire import codes, framing, messages, stream
+from wakebridge.board.operations import OPERATIONS, Value
+from wakewire import framing, messages, stream
 from wakewire.errors import MessageError
-from wakewire.host_limits import CONSOLE_MAX, UPTIME_MAX_MS
-from wakewire.messages import Answer, Diag, Event, EventBatch, Hello, TimerState
+from wakewire.host_limits import CONSOLE_MAX
+from wakewire.messages import Answer, Event
 
 _MS: Final = 1_000_000
 
@@ -43,24 +43,11 @@ _ECHO_MIN: Final = 6
 _PROMPTS: Final = (b">>> ", b"raw REPL; CTRL-B to exit")
 
 
-class Pong(msgspec.Struct, frozen=True):
-    """The answer to a ping."""
-
-    uptime_ms: int
-
-
-class Done(msgspec.Struct, frozen=True):
-    """The answer to a request that has nothing to say."""
-
-
 class Refusal(msgspec.Struct, frozen=True):
     """The board answered that it will not; `status` is the wire's code, `reason` its words."""
 
     status: int
     reason: str
-
-
-Value = Hello | Pong | TimerState | EventBatch | Diag | Done
 
 
 class Evidence(enum.Enum):
@@ -131,40 +118,6 @@ class Counters(msgspec.Struct):
     malformed: int = 0
 
 
-def _pong(fields: list[object]) -> Pong:
-    uptime_ms = fields[0] if fields else None
-    if type(uptime_ms) is not int or not 0 <= uptime_ms <= UPTIME_MAX_MS:
-        raise MessageError("uptime_ms: not a number of milliseconds")
-    return Pong(uptime_ms)
-
-
-def _done(_fields: list[object]) -> Done:
-    return Done()
-
-
-class _Operation(msgspec.Struct, frozen=True):
-    """How a request of one kind is written and its answer read.
-
-    Only an idempotent one is repeated; asking twice must be the same as asking once.
-    """
-
-    write: Callable[..., bytes]
-    read: Callable[[list[object]], Value]
-    idempotent: bool = True
-
-
-_OPERATIONS: Final = {
-    codes.OP_HELLO: _Operation(messages.hello, Hello.from_fields),
-    codes.OP_PING: _Operation(messages.ping, _pong),
-    codes.OP_TIMER_GET: _Operation(messages.timer_get, TimerState.from_fields),
-    codes.OP_TIMER_SET: _Operation(messages.timer_set, TimerState.from_fields),
-    codes.OP_TIMER_CANCEL: _Operation(messages.timer_cancel, TimerState.from_fields),
-    codes.OP_EVENTS_GET: _Operation(messages.events_get, EventBatch.from_fields),
-    codes.OP_DIAG: _Operation(messages.diag, Diag.from_fields),
-    codes.OP_RESTART: _Operation(messages.restart, _done, idempotent=False),
-}
-
-
 class _Request(msgspec.Struct):
     handle: int
     request_id: int
@@ -211,7 +164,7 @@ class Connection:
             raise LinkOverloaded(f"{QUEUE_MAX} requests are waiting for the board already")
         handle = self._next_handle
         request_id = (self._first_id + handle) & 0xFFFF
-        frame = framing.encode(_OPERATIONS[op].write(request_id, *args))
+        frame = framing.encode(OPERATIONS[op].write(request_id, *args))
         self._next_handle += 1
         # A prompt echoes what it takes for text; the bytes from 0x80 on it ignores.
         echo = bytes(byte for byte in frame if byte < 0x80)
@@ -274,7 +227,7 @@ class Connection:
         request = self._current
         if request is None or request.resend or now_ns < request.deadline_ns:
             return
-        if _OPERATIONS[request.op].idempotent and request.attempts < len(ATTEMPT_TIMEOUTS_NS):
+        if OPERATIONS[request.op].idempotent and request.attempts < len(ATTEMPT_TIMEOUTS_NS):
             request.resend = True
             return
         self._current = None
@@ -314,7 +267,7 @@ class Connection:
         value: Value | Refusal
         if answer.ok:
             try:
-                value = _OPERATIONS[request.op].read(answer.fields)
+                value = OPERATIONS[request.op].read(answer.fields)
             except MessageError:
                 self._counters.bad_answers += 1
                 return

@@ -1,4 +1,4 @@
-"""The serial port: found, opened for this process alone, never blocking the event loop.
+"""The serial port: opened for this process alone, never blocking the event loop.
 
 The port is always configured by pyserial; asyncio watches its file descriptor. It is never opened
 at 1200 baud, which sends many boards into their bootloader, and DTR and RTS stay asserted.
@@ -8,19 +8,16 @@ import asyncio
 import contextlib
 import errno
 import fcntl
-import glob
 import os
-import stat
 import termios
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import serial
 
-from wakebridge.board.errors import LinkLost, PortAmbiguous, PortBusy, PortMissing, PortUnavailable
+from wakebridge.board.errors import LinkLost, PortBusy, PortMissing, PortUnavailable
+from wakebridge.board.port_search import BY_ID_GLOB, find_port, holders_of
 
-BY_ID_GLOB: Final = "/dev/serial/by-id/*"
 BAUDRATE: Final = 115_200
 _BOOTLOADER_BAUDRATE: Final = 1_200
 
@@ -35,65 +32,12 @@ _READ_WINDOW_BYTES: Final = 4_096
 # dozen, so a port that lets it fill does not take bytes any more.
 BACKLOG_MAX: Final = 4_096
 
-# Characters of a command line that suffice to recognise who holds the port.
-_COMMAND_MAX: Final = 80
-
 # The kernel's majors of pseudo-terminals (Documentation/admin-guide/devices.txt).
 _PTY_MAJORS: Final = range(136, 144)
 
 # Errors of read and write that mean "the device is gone" need no list: every OSError does. These
 # two are the ones that mean "not now".
 _NOT_NOW: Final = (errno.EAGAIN, errno.EINTR)
-
-
-def find_port(named: str | None, pattern: str = BY_ID_GLOB) -> str:
-    """Return the path to open: the named one, else the only one that matches `pattern`.
-
-    Raises `PortMissing` or, listing the candidates, `PortAmbiguous`.
-    """
-    if named is not None:
-        if not Path(named).exists():
-            raise PortMissing(f"there is no serial port {named}")
-        return named
-    candidates = sorted(glob.glob(pattern))  # noqa: PTH207 - the pattern may be absolute
-    if not candidates:
-        raise PortMissing(f"no serial port matches {pattern}")
-    if len(candidates) > 1:
-        raise PortAmbiguous(
-            "several serial ports could be the board; name one of: " + ", ".join(candidates)
-        )
-    return candidates[0]
-
-
-def holders_of(path: str) -> list[str]:
-    """Return who has the port open, as `command (pid n)`, as far as this user may see it."""
-    try:
-        device = Path(path).stat().st_rdev
-    except OSError:
-        return []
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit() and int(process.name) != os.getpid() and _has(process, device):
-            try:
-                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").split()
-            except OSError:
-                continue
-            command = b" ".join(words).decode(errors="replace")[:_COMMAND_MAX] or "?"
-            found.append(f"{command} (pid {process.name})")
-    return found
-
-
-def _has(process: Path, device: int) -> bool:
-    try:
-        for link in (process / "fd").iterdir():
-            # Only what is open as a terminal: stat of anything else may block or lie.
-            with contextlib.suppress(OSError):
-                status = link.stat()
-                if stat.S_ISCHR(status.st_mode) and status.st_rdev == device:
-                    return True
-    except OSError:
-        return False
-    return False
 
 
 class SerialPort:

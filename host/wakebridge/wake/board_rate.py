@@ -11,6 +11,7 @@ import statistics
 from typing import Final
 
 import msgspec
+
 from wakewire.codes import CLOCK_CRYSTAL, CLOCK_RC, CLOCK_RTC, CLOCK_UNKNOWN
 
 _PPM: Final = 1_000_000

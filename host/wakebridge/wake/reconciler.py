@@ -8,11 +8,11 @@ import enum
 from typing import Final
 
 import msgspec
-from wakewire.limits import COUNTDOWN_MAX_MS
 
 from wakebridge.schedule.instants import Now
 from wakebridge.wake.board_rate import RateEstimate
 from wakebridge.wake.planner import Leg, Plan, lease_of
+from wakewire.limits import COUNTDOWN_MAX_MS
 
 _NS_PER_MS: Final = 1_000_000
 
