@@ -48,7 +48,7 @@ async def run(request: web.Request) -> web.StreamResponse:
 
 
 async def call_back(callback: dict[str, str], messages: list[object]) -> None:
-    headers = {"Authorization": f"Bearer {callback['token']}"}
+    headers = {"X-Run-Token": callback["token"]}
     async with aiohttp.ClientSession() as session:
         for message in messages:
             async with session.post(callback["url"], json=message, headers=headers):

@@ -97,7 +97,7 @@ class Bench:
         return task
 
     async def take_callback(self, request: web.Request) -> web.Response:
-        secret = request.headers["Authorization"].removeprefix("Bearer ")
+        secret = request.headers["X-Run-Token"]
         body = await request.read()
         delivery = self.runner.deliver(request.match_info["run_id"], secret, body)
         self.deliveries.append(delivery)

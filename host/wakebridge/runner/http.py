@@ -3,7 +3,8 @@
 The agent answers the POST with
 
 - 200 and one message of `messages` (result or error), or lines of them (`application/x-ndjson`);
-- 202, and sends its messages to the callback that came with the request;
+- 202, and posts its messages to the callback that came with the request, one at a time, with the
+  callback's token in the header `X-Run-Token`;
 - anything else, which fails the run.
 
 A request is sent again only if it never left: as long as the connection cannot be made. After
