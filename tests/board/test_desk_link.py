@@ -1,13 +1,15 @@
 """The link to the board on the desk: the real firmware under a real MicroPython."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from supervised import S, Supervised
 
+from supervised import S, Supervised
 from wakebridge.board.client import Reading
 from wakebridge.board.event_log import EventLog
 from wakebridge.simboard import DeskBoard
@@ -21,6 +23,10 @@ Supervise = Callable[[str | Path], Supervised]
 async def desk(tmp_path: Path) -> AsyncIterator[DeskBoard]:
     async with DeskBoard(tmp_path / "desk") as board:
         yield board
+
+
+def _more_hints(than: int, told: Supervised) -> bool:
+    return len(told.hints) > than
 
 
 async def test_a_countdown_fires_pulses_the_wake_line_and_is_found_in_the_log(
@@ -122,3 +128,23 @@ async def test_the_rate_of_a_wrong_clock_is_learned_from_ordinary_answers(
         estimate = supervised.supervisor.rate.estimate()
         assert estimate.confirmed
         assert abs(estimate.ppm - 20_000) <= estimate.bound_ppm < 5_000
+
+
+@pytest.mark.parametrize("ppm", [20_000, -20_000])
+async def test_a_wrong_clock_wakes_within_a_second_and_fires_nothing_early(
+    tmp_path: Path, supervise: Supervise, ppm: int
+) -> None:
+    """Issue 5, scaled down to six seconds: at most three more wakes, the last one in time."""
+    async with DeskBoard(tmp_path / "wrong", ppm=ppm) as desk:
+        supervised = supervise(desk.port)
+        await supervised.up()
+        due_ns = supervised.clock.now().wall_ns + 6 * S
+        woken_ns: list[int] = []
+        while not woken_ns or woken_ns[-1] < due_ns:
+            await supervised.bring_to(due_ns)
+            hints = len(supervised.hints)
+            with contextlib.suppress(TimeoutError):
+                await supervised.until(partial(_more_hints, hints), 0.5)
+                woken_ns.append(supervised.clock.now().wall_ns)
+        assert 0 <= woken_ns[-1] - due_ns <= S
+        assert len(woken_ns) <= 4
