@@ -274,17 +274,27 @@ def test_restoring_does_not_touch_a_readable_state(tmp_path: Path) -> None:
     assert snapshot(tmp_path) == before
 
 
-def test_r47_restored_queued_work_may_have_run_and_is_not_repeated(tmp_path: Path) -> None:
+def test_r47_what_the_lost_state_may_have_started_is_not_repeated(tmp_path: Path) -> None:
     world = World()
-    world.create("r1", delay_s=10)
-    world.create("r2", delay_s=1000)
+    world.create("queued", delay_s=10)
+    world.create("due when it was lost", delay_s=20)
+    world.create("due since", delay_s=30)
+    world.create("due later", delay_s=1000)
     world.at(10).wake()
-    put(tmp_path, CURRENT, b"{")
+    lost = put(tmp_path, CURRENT, b"{")
+    world.at(25)
+    os.utime(lost, ns=(world.at_ns, world.at_ns))
     put(tmp_path, PREVIOUS, write_state(world.state))
     store = RoutinesJson(tmp_path)
+    world.at(500)
     store.restore(world.now)
     restored = store.load()
-    assert [r.status for r in restored.routines] == [Status.INTERRUPTED, Status.SCHEDULED]
+    assert {r.id: r.status for r in restored.routines} == {
+        "queued": Status.INTERRUPTED,
+        "due when it was lost": Status.INTERRUPTED,
+        "due since": Status.SCHEDULED,
+        "due later": Status.SCHEDULED,
+    }
     assert not [run for run in restored.runs if run.phase is Phase.QUEUED]
 
 

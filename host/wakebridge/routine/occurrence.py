@@ -110,14 +110,29 @@ def interrupt_unfinished(state: RoutineState, reason: str, now: Now) -> Change:
     return Change(state, tuple(effects))
 
 
-def interrupt_queued(state: RoutineState, reason: str, now: Now) -> Change:
-    """Mark queued work as interrupted too: a restored older state cannot know whether it ran."""
+def interrupt_uncertain(state: RoutineState, lost_ns: int, reason: str, now: Now) -> Change:
+    """Mark as interrupted what a newer, lost state may have started already (R47).
+
+    For a restored older state: `lost_ns` is when the lost one was written. Queued work is in doubt,
+    and so is a scheduled occurrence that was due by then; one that fell due later is not.
+    """
     effects: list[Effect] = []
     for run in state.runs:
         if run.phase is Phase.QUEUED:
             change = _closed(state, run, Interrupted(reason), now)
             state = change.state
             effects.extend(change.effects)
+    for routine in state.routines:
+        if routine.next_due_ns is not None and routine.next_due_ns <= lost_ns:
+            stopped = msgspec.structs.replace(
+                routine,
+                status=Status.INTERRUPTED,
+                next_due_ns=None,
+                error=reason,
+                updated_ns=now.wall_ns,
+            )
+            state = with_routine(state, stopped)
+            effects.append(Changed(stopped))
     return Change(state, tuple(effects))
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from wakebridge.routine import check as invariants
-from wakebridge.routine.occurrence import interrupt_queued
+from wakebridge.routine.occurrence import interrupt_uncertain
 from wakebridge.routine.state import VERSION, RoutineState
 from wakebridge.schedule.instants import Now
 from wakebridge.store import private_files
@@ -179,8 +179,8 @@ class RoutinesJson:
     def restore(self, now: Now) -> Path | None:
         """Put the previous generation in place of a current one that cannot be loaded.
 
-        The broken file is kept under the returned name (None when there was no file). Work that
-        was in the restored queue may have run since, so it becomes interrupted. Raises
+        The broken file is kept under the returned name (None when there was no file). What it may
+        have started, judged by the time it was written, becomes interrupted. Raises
         `StateUnreadable` when there is nothing to restore from, and `StoreError` when the current
         state is readable or writing fails. The bridge must not be running.
         """
@@ -191,7 +191,10 @@ class RoutinesJson:
         if previous.state is None:
             raise StateUnreadable(f"{previous.path}: {previous.problem or 'there is no such file'}")
         reason = "restored from the previous state: whether this occurrence ran is not known"
-        restored = interrupt_queued(previous.state, reason, now).state
+        lost_ns = now.wall_ns
+        if current.exists:
+            lost_ns = min(lost_ns, self.path.lstat().st_mtime_ns)
+        restored = interrupt_uncertain(previous.state, lost_ns, reason, now).state
         if data is None or restored is not previous.state:
             data = write_state(restored)
         try:
