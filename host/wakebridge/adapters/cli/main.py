@@ -1,34 +1,48 @@
-"""`wakebridge`: the entry point and the service itself."""
+"""`wakebridge`: the entry point, and the service itself."""
 
 import asyncio
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import click
 
 from wakebridge import timeline
+from wakebridge.adapters.cli.bridge import CONFIG_META, find_bridge
+from wakebridge.adapters.cli.event import event
+from wakebridge.adapters.cli.routine import routine, session
+from wakebridge.adapters.cli.state import state
 from wakebridge.config import DEFAULT_PATH, ConfigError, load_config
+
+_TALKING: Final = frozenset({"event", "routine", "session", "board"})
+"""The commands that talk with the running bridge."""
+
+_config = click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"the configuration file  [default: {DEFAULT_PATH}]",
+)
 
 
 @click.group()
-def main() -> None:
+@_config
+@click.option("--url", help="where the bridge answers, instead of what the file says")
+@click.version_option(package_name="wakebridge")
+@click.pass_context
+def main(ctx: click.Context, config: Path | None, url: str | None) -> None:
     """Wakes a sleeping host at the right moment, then does what was planned for it."""
+    ctx.meta[CONFIG_META] = config
+    if ctx.invoked_subcommand in _TALKING:
+        ctx.obj = find_bridge(url, config)
 
 
 @main.command()
-@click.option(
-    "--config",
-    "path",
-    type=click.Path(path_type=Path),
-    default=DEFAULT_PATH,
-    show_default=True,
-    help="the configuration file",
-)
+@_config
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", help="one line per event"
 )
-def serve(path: Path, log_format: Literal["text", "json"]) -> None:
+@click.pass_context
+def serve(ctx: click.Context, config: Path | None, log_format: Literal["text", "json"]) -> None:
     """Run the bridge in the foreground until SIGTERM or Ctrl-C."""
     # The daemon pulls in the servers; the other commands start faster without them.
     from wakebridge import daemon
@@ -36,10 +50,14 @@ def serve(path: Path, log_format: Literal["text", "json"]) -> None:
     from wakebridge.store.errors import StateLocked, StateUnreadable
 
     try:
-        config = load_config(path)
-        timeline.set_up(config.log_level, log_format)
-        asyncio.run(daemon.serve(config))
+        settings = load_config(config or ctx.meta[CONFIG_META] or DEFAULT_PATH)
+        timeline.set_up(settings.log_level, log_format)
+        asyncio.run(daemon.serve(settings))
     except* (ConfigError, StateLocked, StateUnreadable, LinkError, OSError, ValueError) as group:
         for error in group.exceptions:
             click.echo(f"wakebridge: {error}", err=True)
         sys.exit(1)
+
+
+for command in (event, routine, session, state):
+    main.add_command(command)

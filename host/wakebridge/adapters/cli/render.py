@@ -1,0 +1,50 @@
+"""What the commands print: tables for people in 80 columns, JSON for programs."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+WIDTH: Final = 80
+
+
+def show_json(value: object) -> None:
+    """Print a value as one JSON document."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str) -> None:
+    """Print rows under a heading; `empty` is the sentence for no rows at all."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    count = 0
+    for row in rows:
+        table.add_row(*(_text(cell) for cell in row))
+        count += 1
+    if count == 0:
+        click.echo(empty)
+        return
+    console = Console(width=WIDTH, highlight=False, markup=False, emoji=False)
+    with console.capture() as capture:
+        console.print(table)
+    click.echo("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+
+def show_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """Print one `name  value` line per field that has a value."""
+    for name, value in fields:
+        if value is not None:
+            click.echo(f"{name:<12}  {_text(value)}")
+
+
+def short_instant(text: str | None) -> str:
+    """Return an instant to the second, without the offset that is always UTC here."""
+    return "-" if text is None else text[:19].replace("T", " ") + "Z"
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
