@@ -83,7 +83,7 @@ async def make_client(
     properties = _properties(PacketTypes.CONNECT)
     properties.SessionExpiryInterval = config.session_expiry_s if persistent else 0
     last_words = _LastWords()
-    library_log = logging.Logger("mqtt")
+    library_log = logging.Logger("mqtt", logging.ERROR)
     library_log.addHandler(last_words)
     client = HangUpClient(
         config.host,
