@@ -29,6 +29,7 @@ from wakebridge.runner.http import Delivery, HttpRunner
 from wakebridge.runner.mqtt import MqttRunner
 from wakebridge.runner.port import Runner
 from wakebridge.schedule.instants import Now, format_instant
+from wakebridge.service.board_desk import BoardDesk
 from wakebridge.service.events import EventService
 from wakebridge.service.routines import RoutineService
 from wakebridge.service.waking import Armed, Waking
@@ -93,6 +94,7 @@ class Bridge:
             on_hint=self._hinted,
             on_console=lambda text: note("board console", text=text.strip()[:200]),
         )
+        self.board = BoardDesk(self.supervisor)
         self.timer = Waking(
             clock,
             self.supervisor.rate,

@@ -240,9 +240,12 @@ class RoutineService:
             )
             return Change(recovered.state, woken.effects + recovered.effects)
 
-        outcome = await self._transition(transition)
+        # Cursor and queue first, by themselves: what is queued survives a crash, what has been
+        # handed to the agent does not run again (R48).
+        outcome = await self._transition(transition, dispatch=False)
         if isinstance(outcome, Refusal):
             raise StoreError(outcome.reason)
+        await self.resume()
 
     async def clock_stepped(self, step_ns: int) -> None:
         """Move what is elapsed time along with a step of the wall clock (R6)."""

@@ -40,6 +40,10 @@ log = logging.getLogger(__name__)
 # without closing its port is noticed, and what the board's clock is measured with. Two frames.
 READBACK_S: Final = 60.0
 
+# Soon after the link is up it is read more often: two readings apart tell how fast the board's
+# clock runs, and a host may go to sleep soon.
+FIRST_READBACKS_S: Final = (5.0, 10.0, 30.0)
+
 # After a pass that failed on a live link; a broken link starts a new pass when it is back.
 RETRY_S: Final = 2.0
 
@@ -109,6 +113,7 @@ class Waking:
         self._lead_s = lead_s
         self._client: BoardClient | None = None
         self._hello: Hello | None = None
+        self._readbacks = 0
         self._down_reason = "the board has not been found yet"
         self._poke = asyncio.Event()
         self._passes: list[asyncio.Future[None]] = []
@@ -122,6 +127,7 @@ class Waking:
         """A board answers: bring its countdown up to the plan."""
         self._client = client
         self._hello = hello
+        self._readbacks = 0
         self._poke.set()
 
     def board_down(self, reason: str) -> None:
@@ -209,7 +215,7 @@ class Waking:
             try:
                 async with self._manual:
                     await self._reconcile(client)
-                delay_s = READBACK_S
+                delay_s = self._until_readback_s()
             except LinkError as error:
                 log.warning("board: %s", error)
                 self._learn(Armed(str(error), target_ns=self.armed.target_ns))
@@ -226,6 +232,10 @@ class Waking:
             if not finished.done():
                 finished.set_result(None)
         return delay_s
+
+    def _until_readback_s(self) -> float:
+        after, self._readbacks = self._readbacks, self._readbacks + 1
+        return FIRST_READBACKS_S[after] if after < len(FIRST_READBACKS_S) else READBACK_S
 
     async def _reconcile(self, client: BoardClient) -> None:
         raw = await self._timer_get(client)

@@ -65,6 +65,13 @@ class SetTimer(Body, frozen=True, kw_only=True):
     duration_s: Annotated[int, msgspec.Meta(ge=1, le=DELAY_MAX_S)]
 
 
+class LendPort(Body, frozen=True, kw_only=True):
+    """For how long a technician may have the port, and on which TCP port (0: a free one)."""
+
+    limit_s: Annotated[float, msgspec.Meta(ge=1, le=86_400)] = 1800.0
+    tcp_port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
+
+
 class SchedulerRequest(Body, frozen=True, kw_only=True):
     """A request of OVOS-SCHEDULER-1; fires go to the bus that `route` names."""
 

@@ -8,7 +8,9 @@ from wakebridge.routine import envelope
 from wakebridge.routine.change import Change, Entry, Refusal
 from wakebridge.routine.modes import Caller
 from wakebridge.routine.state import RoutineState, RunKind
+from wakebridge.service.board_desk import Lent
 from wakebridge.wake.reconciler import TimerReading
+from wakewire.messages import Hello
 
 
 class Routines(Protocol):
@@ -71,6 +73,11 @@ class Routines(Protocol):
 class McuTimer(Protocol):
     """The board's countdown. All may raise `LinkError`; changes raise `service.waking.Conflict`."""
 
+    @property
+    def hello(self) -> Hello | None:
+        """What the board said of itself, None while it is away."""
+        ...
+
     async def reading(self) -> TimerReading:
         """Read the live countdown."""
         ...
@@ -81,6 +88,26 @@ class McuTimer(Protocol):
 
     async def cancel_by_hand(self) -> TimerReading:
         """Disarm the countdown for a person."""
+        ...
+
+
+class Board(Protocol):
+    """Questions about the board. All may raise `LinkError`."""
+
+    async def info(self, hello: Hello | None) -> Mapping[str, Any]:
+        """Return who the board is and how it is."""
+        ...
+
+    async def events(self) -> Mapping[str, Any]:
+        """Return every event the board still has."""
+        ...
+
+    async def lend(self, limit_s: float, tcp_port: int) -> Lent:
+        """Lend the serial port over RFC 2217."""
+        ...
+
+    async def take_back(self) -> Mapping[str, Any]:
+        """End the lending."""
         ...
 
 
@@ -95,6 +122,11 @@ class Services(Protocol):
     @property
     def routines(self) -> Routines:
         """The writer of routines."""
+        ...
+
+    @property
+    def board(self) -> Board:
+        """Questions about the board, and its port."""
         ...
 
     @property

@@ -13,6 +13,7 @@ from wakebridge.routine import envelope, modes
 from wakebridge.routine.change import Change, Code, Entry, Refusal
 from wakebridge.routine.limits import ID_MAX_CHARS
 from wakebridge.routine.state import Lineage
+from wakebridge.service.board_desk import Lent
 from wakebridge.wake.reconciler import CountdownState, TimerReading
 
 # The largest input is a task of 16 384 characters: 64 kB of UTF-8, more when it is escaped.
@@ -128,6 +129,27 @@ def _timer(reading: TimerReading) -> web.Response:
             approximate=reading.approximate,
         )
     )
+
+
+# -- the board -------------------------------------------------------------------------------------
+
+
+async def _board(request: web.Request) -> web.Response:
+    services = request.app[SERVICES]
+    return answer_json(await services.board.info(services.timer.hello))
+
+
+async def _board_events(request: web.Request) -> web.Response:
+    return answer_json(await request.app[SERVICES].board.events())
+
+
+async def _board_lend(request: web.Request) -> web.Response:
+    wanted = await _read(request, bodies.LendPort)
+    return answer_json(await request.app[SERVICES].board.lend(wanted.limit_s, wanted.tcp_port))
+
+
+async def _board_take_back(request: web.Request) -> web.Response:
+    return answer_json(await request.app[SERVICES].board.take_back())
 
 
 # -- sessions --------------------------------------------------------------------------------------
@@ -302,6 +324,39 @@ OPERATIONS: Final = (
         handler=_timer_delete,
         answer=bodies.Timer,
         refusals=(409, 503),
+    ),
+    Operation(
+        method="GET",
+        path="/api/board",
+        summary="Who the board is, its counters, and how its clock runs",
+        handler=_board,
+        answer=Mapping[str, Any],
+        refusals=(503,),
+    ),
+    Operation(
+        method="GET",
+        path="/api/board/events",
+        summary="Every event the board still has, oldest first",
+        handler=_board_events,
+        answer=Mapping[str, Any],
+        refusals=(503,),
+    ),
+    Operation(
+        method="POST",
+        path="/api/board/lend",
+        summary="Lend the serial port to a technician over RFC 2217 on loopback",
+        handler=_board_lend,
+        body=bodies.LendPort,
+        answer=Lent,
+        refusals=(400, 503),
+    ),
+    Operation(
+        method="DELETE",
+        path="/api/board/lend",
+        summary="Take the port back now",
+        handler=_board_take_back,
+        answer=Mapping[str, Any],
+        refusals=(503,),
     ),
     Operation(
         method="GET",
