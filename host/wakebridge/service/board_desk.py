@@ -8,7 +8,8 @@ import msgspec
 from wakebridge.board.client import BoardClient, Reading
 from wakebridge.board.connection import Refusal
 from wakebridge.board.errors import LinkError
-from wakebridge.board.supervisor import Lending, Supervisor
+from wakebridge.board.lending import Lending
+from wakebridge.board.supervisor import Supervisor
 from wakebridge.timeline import note
 from wakewire.messages import Hello
 
