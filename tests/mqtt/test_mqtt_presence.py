@@ -175,6 +175,29 @@ async def test_state_is_retained_published_once_and_again_after_a_broker_without
             assert all(message.retain for message in heard)
 
 
+async def test_state_that_changes_while_a_connection_comes_up_is_not_overtaken_by_the_old_one(
+    mosquitto: MosquittoFactory, scheduler: FakeScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = mosquitto()
+    bus = MqttBus(MqttConfig(port=broker.port), scheduler)
+    await bus.publish_state("board", {"state": "up"})
+    await bus.publish_state("timer", {"state": "unknown"})
+    publish = bus.connection.publish
+
+    async def publish_late(topic: str, payload: bytes, *, retain: bool = False) -> None:
+        if topic == "wakebridge/board":
+            await bus.publish_state("timer", {"state": "armed"})
+        await publish(topic, payload, retain=retain)
+
+    monkeypatch.setattr(bus.connection, "publish", publish_late)
+    async with (
+        running(bus, scheduler),
+        observe(broker.port, "wakebridge/timer") as client,
+    ):
+        (retained,) = await client.wait_for(1)
+        assert decoded(retained)["state"] == "armed"
+
+
 async def test_emit_is_refused_at_once_while_the_broker_is_gone(bridge: Bridge) -> None:
     bridge.broker.kill()
     await asyncio.wait_for(bridge.scheduler.is_down.wait(), WAIT_S)

@@ -106,8 +106,12 @@ class MqttBus:
         if self._states.get(name) == payload:
             return
         self._states[name] = payload
-        with contextlib.suppress(BusUnavailable):
+        try:
             await self.connection.publish(self._topics.state(name), payload, retain=True)
+        except BusUnavailable:
+            pass
+        except Undeliverable as error:
+            _log.warning("%s", error)
 
     def _topic_of(self, message: BusMessage) -> str:
         if message.owner is None:
@@ -119,8 +123,9 @@ class MqttBus:
         return self._topics.event(message.owner, message.type)
 
     async def _come_up(self) -> None:
-        for name, payload in tuple(self._states.items()):
-            await self.connection.publish(self._topics.state(name), payload, retain=True)
+        for name in tuple(self._states):
+            # Looked up only now: while the one before was on its way, this one may have changed.
+            await self.connection.publish(self._topics.state(name), self._states[name], retain=True)
         await self.connection.publish(self._topics.status(), ONLINE, retain=True)
         self._announced = True
         self._scheduler.bus_up(self.name)
@@ -134,7 +139,7 @@ class MqttBus:
         if self._correction is not None:
             self._correction.cancel()
         await self._desk.drain(DRAIN_TIMEOUT_S)
-        with contextlib.suppress(BusUnavailable):
+        with contextlib.suppress(BusUnavailable, Undeliverable):
             await self.connection.publish(self._topics.status(), OFFLINE, retain=True)
 
     def _hear_status(self, received: Received) -> None:
@@ -145,5 +150,5 @@ class MqttBus:
 
     async def _correct_status(self) -> None:
         _log.warning("somebody else published our status; correcting it")
-        with contextlib.suppress(BusUnavailable):
+        with contextlib.suppress(BusUnavailable, Undeliverable):
             await self.connection.publish(self._topics.status(), ONLINE, retain=True)
