@@ -20,7 +20,7 @@ from mqtt_clients import (
     running,
 )
 from wakebridge.adapters.mqtt import MqttBus
-from wakebridge.bus import BusMessage
+from wakebridge.bus import BusMessage, Undeliverable
 from wakebridge.mqttbus.config import MqttConfig
 
 PACKAGING = Path(__file__).parents[2] / "host/packaging/mosquitto"
@@ -164,6 +164,28 @@ async def test_a_wrong_password_is_trouble_told_without_the_password(
         # Once the file is right the bridge comes up: it is read at every attempt.
         (tmp_path / "password").write_text(USERS["wakebridge"])
         await asyncio.wait_for(scheduler.is_up.wait(), WAIT_S)
+
+
+async def test_what_the_broker_refuses_is_not_taken_for_accepted(
+    mosquitto: MosquittoFactory, scheduler: FakeScheduler
+) -> None:
+    """E51: a fire counts as emitted after the PUBACK, and a PUBACK can say no."""
+    broker = mosquitto(acl="topic readwrite wakebridge/status\ntopic readwrite wakebridge/ready\n")
+    async with running(MqttBus(MqttConfig(port=broker.port), scheduler), scheduler) as bus:
+        with pytest.raises(Undeliverable, match="Not authorized"):
+            await bus.emit(BusMessage("alice.tick", b"{}", {}, "alice"))
+        await bus.publish_state("timer", {"state": "idle"})
+        await bus.emit(BusMessage("ovos.scheduler.ready", b"{}", {}, None))
+
+
+async def test_a_bridge_that_may_not_say_its_status_is_trouble_not_a_crash(
+    mosquitto: MosquittoFactory, scheduler: FakeScheduler
+) -> None:
+    broker = mosquitto(acl="topic read #\n")
+    bus = MqttBus(MqttConfig(port=broker.port), scheduler)
+    async with attempting(bus):
+        await eventually(lambda: "wakebridge/status: Not authorized" in bus.connection.trouble)
+    assert not scheduler.is_up.is_set()
 
 
 @pytest.fixture(scope="module")

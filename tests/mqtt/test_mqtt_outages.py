@@ -200,3 +200,18 @@ async def test_a_host_that_wakes_up_has_the_connection_made_anew(bridge: Bridge)
     bridge.bus.connection.reconnect("resumed")
     await asyncio.wait_for(bridge.scheduler.is_up.wait(), WAIT_S)
     await bridge.bus.emit(EVENT)
+
+
+async def test_a_callback_that_fails_takes_nothing_else_down(
+    bridge: Bridge, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(received: connection.Received) -> None:
+        raise ZeroDivisionError(received.topic)
+
+    await bridge.bus.connection.subscribe("elsewhere/+", fail)
+    async with observe(bridge.broker.port, f"{OWNER}/answer/+") as client:
+        await client.client.publish("elsewhere/x", b"", 1)
+        await client.client.publish(f"{OWNER}/request/schedule", ASK, 1)
+        await client.wait_for(1)
+    assert "elsewhere/x" in caplog.text
+    assert bridge.bus.connection.is_up

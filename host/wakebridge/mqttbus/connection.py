@@ -13,11 +13,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, NoReturn
 
 import msgspec
-from aiomqtt import Client, Message, MqttError, Will
+from aiomqtt import Message, MqttError, Will
 
 from wakebridge.bus import BusUnavailable, Undeliverable
 from wakebridge.mqttbus.config import MqttConfig
-from wakebridge.mqttbus.library import connect, disconnect, make_client, publish_properties
+from wakebridge.mqttbus.library import (
+    BrokerClient,
+    connect,
+    disconnect,
+    make_client,
+    publish_properties,
+)
 from wakebridge.mqttbus.topics import TOPIC_BYTES_MAX, matches
 
 BACKOFF_MIN_S: Final = 0.1
@@ -28,6 +34,10 @@ broker that was restarted is missed for at most."""
 ACK_TIMEOUT_S: Final = 5.0
 """Without a confirmation for this long the connection counts as dead and is made anew: after a
 suspend the host's end of a connection can outlive the broker's."""
+
+_FINAL_REFUSALS: Final = frozenset({0x87, 0x90, 0x95, 0x99})
+"""PUBACK codes that will be the same the next time: not authorized, topic name invalid, packet too
+large, payload format invalid (MQTT 5 section 3.4.2.1). A broker of 3.1.1 has no way to refuse."""
 
 _log = logging.getLogger(__name__)
 
@@ -90,7 +100,7 @@ class MqttConnection:
         self._on_stop = on_stop
         self._client_id = config.client_id or f"wakebridge-{secrets.token_hex(8)}"
         self._callbacks: dict[str, tuple[Callback, int]] = {}
-        self._client: Client | None = None
+        self._client: BrokerClient | None = None
         self._up = asyncio.Event()
         self._hurry = asyncio.Event()
         self._calls: set[asyncio.Timeout] = set()
@@ -139,8 +149,8 @@ class MqttConnection:
         `response_topic`, `correlation` and `expiry_s` need MQTT 5 and are left out without it.
 
         Raises:
-            BusUnavailable: not connected, or the broker did not confirm.
-            Undeliverable: no broker can take this topic or payload.
+            BusUnavailable: not connected, or the broker did not confirm, or refused for now.
+            Undeliverable: the broker refused for good, or no broker can take this topic or payload.
 
         """
         client = self._client
@@ -153,11 +163,17 @@ class MqttConnection:
             properties = publish_properties(response_topic, correlation, expiry_s)
         try:
             async with self._call(client):
-                await client.publish(
-                    topic, payload, qos=1, retain=retain, properties=properties, timeout=math.inf
+                said = await client.publish_confirmed(
+                    topic, payload, retain=retain, properties=properties
                 )
         except ValueError as error:
             raise Undeliverable(str(error)) from None
+        if said.is_failure:
+            reason = f"the broker refused a message to {topic}: {said}"
+            if said.value in _FINAL_REFUSALS:
+                raise Undeliverable(reason)
+            self.reconnect(reason)
+            raise BusUnavailable(reason)
 
     async def subscribe(self, topic_filter: str, callback: Callback, *, qos: int = 1) -> None:
         """Have every message that a filter covers handed to `callback`, also after reconnects.
@@ -221,14 +237,15 @@ class MqttConnection:
             was_up, trouble = await self._end(client, reader, greeter)
         return was_up, trouble
 
-    async def _end(self, client: Client, *tasks: asyncio.Task[None]) -> tuple[bool, str]:
+    async def _end(self, client: BrokerClient, *tasks: asyncio.Task[None]) -> tuple[bool, str]:
         """Tear one connection down; raise what was no trouble of the connection but a defect."""
         self._client = None
         was_up = self._up.is_set()
         self._up.clear()
         now_s = asyncio.get_running_loop().time()
         for call in self._calls:
-            call.reschedule(now_s)
+            if not call.expired():
+                call.reschedule(now_s)
         for task in tasks:
             task.cancel()
         results = await asyncio.gather(*tasks, return_exceptions=True)
@@ -236,7 +253,7 @@ class MqttConnection:
         trouble = "connection given up"
         defect: BaseException | None = None
         for result in results:
-            if isinstance(result, MqttError | BusUnavailable | OSError):
+            if isinstance(result, MqttError | BusUnavailable | Undeliverable | OSError):
                 trouble = str(result) or "connection given up"
             elif isinstance(result, Exception):
                 defect = result
@@ -246,7 +263,7 @@ class MqttConnection:
             raise defect
         return was_up, trouble
 
-    async def _greet(self, client: Client) -> None:
+    async def _greet(self, client: BrokerClient) -> None:
         """Subscribe anew, then say that the connection is up."""
         for topic_filter, (_, qos) in tuple(self._callbacks.items()):
             await self._send_subscribe(client, topic_filter, qos)
@@ -256,7 +273,7 @@ class MqttConnection:
         self._trouble = ""
         _log.info("connected to the MQTT broker %s:%d", self._config.host, self._config.port)
 
-    async def _read(self, client: Client) -> None:
+    async def _read(self, client: BrokerClient) -> None:
         """Hand messages on until the connection breaks; raise MqttError or TimeoutError then."""
         try:
             async with asyncio.timeout(None) as self._reading:
@@ -277,9 +294,12 @@ class MqttConnection:
         )
         for topic_filter, (callback, _) in tuple(self._callbacks.items()):
             if matches(topic_filter, received.topic):
-                callback(received)
+                try:
+                    callback(received)
+                except Exception:  # one message must not take the connection down
+                    _log.exception("a message on %s could not be handled", received.topic)
 
-    async def _send_subscribe(self, client: Client, topic_filter: str, qos: int) -> None:
+    async def _send_subscribe(self, client: BrokerClient, topic_filter: str, qos: int) -> None:
         async with self._call(client):
             codes = await client.subscribe(topic_filter, qos=qos, timeout=math.inf)
         for code in codes:
@@ -287,7 +307,7 @@ class MqttConnection:
                 raise BusUnavailable(f"the broker refuses the subscription to {topic_filter}")
 
     @contextlib.asynccontextmanager
-    async def _call(self, client: Client) -> AsyncIterator[None]:
+    async def _call(self, client: BrokerClient) -> AsyncIterator[None]:
         """Bound one exchange with the broker in time, and end it when the connection is lost."""
         try:
             async with asyncio.timeout(ACK_TIMEOUT_S) as call:

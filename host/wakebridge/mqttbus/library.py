@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import logging
 import socket
-from typing import Final
+from typing import Any, Final
 
-from aiomqtt import Client, MqttError, ProtocolVersion, Will
+from aiomqtt import Client, MqttCodeError, MqttError, ProtocolVersion, Will
 from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, DisconnectFlags
 from paho.mqtt.client import Client as PahoClient
+from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
@@ -48,15 +49,49 @@ class _LastWords(logging.Handler):
         _log.debug("%s", self.text)
 
 
-class HangUpClient(Client):
-    """The library's client, which also ends its attempt to connect when the broker hangs up.
+class BrokerClient(Client):
+    """The library's client, with two things that it does not tell.
 
-    The original waits its whole time limit for an answer on a connection that it knows is closed,
-    and then calls that a time-out: as with a broker that wants a certificate of ours, or one that
-    speaks no MQTT 5.
+    It ends its attempt to connect when the broker hangs up; the original waits its whole time limit
+    for an answer on a connection that it knows is closed, and then calls that a time-out. And it
+    says when the broker refused a publication, which the original takes for accepted.
     """
 
-    last_words: _LastWords
+    def __init__(self, hostname: str, port: int, **options: Any) -> None:
+        """Take the options of the library's client, except for `logger`."""
+        self._last_words = _LastWords()
+        logger = logging.Logger("mqtt", logging.ERROR)
+        logger.addHandler(self._last_words)
+        super().__init__(hostname, port, logger=logger, **options)
+        self._slots = asyncio.Semaphore(CONCURRENT_CALLS)
+        self._confirmations: dict[int, asyncio.Future[ReasonCode]] = {}
+
+    async def publish_confirmed(
+        self, topic: str, payload: bytes, *, retain: bool, properties: Properties | None
+    ) -> ReasonCode:
+        """Publish with QoS 1; return what the PUBACK says. Raise MqttError or ValueError."""
+        async with self._slots:
+            info = self._client.publish(topic, payload, 1, retain, properties)
+            if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+                raise MqttCodeError(info.rc, "could not publish")
+            confirmation: asyncio.Future[ReasonCode] = self._loop.create_future()
+            self._confirmations[info.mid] = confirmation
+            try:
+                return await confirmation
+            finally:
+                del self._confirmations[info.mid]
+
+    def _on_publish(
+        self,
+        client: PahoClient,
+        userdata: object,
+        mid: int,
+        reason_code: ReasonCode,
+        properties: Properties,
+    ) -> None:
+        confirmation = self._confirmations.get(mid)
+        if confirmation is not None and not confirmation.done():
+            confirmation.set_result(reason_code)
 
     def _on_disconnect(
         self,
@@ -67,14 +102,14 @@ class HangUpClient(Client):
         properties: Properties | None = None,
     ) -> None:
         if not self._connected.done():
-            why = self.last_words.text or "before it answered CONNECT"
+            why = self._last_words.text or "before it answered CONNECT"
             self._connected.set_exception(MqttError(f"the broker hung up: {why}"))
         super()._on_disconnect(client, userdata, flags, reason_code, properties)
 
 
 async def make_client(
     config: MqttConfig, client_id: str, password: str | None, will: Will | None
-) -> HangUpClient:
+) -> BrokerClient:
     """Return a client that is not connected yet. Raise OSError for unreadable files."""
     if password is None:
         password = await asyncio.to_thread(config.read_password)
@@ -82,10 +117,7 @@ async def make_client(
     persistent = config.client_id != ""
     properties = _properties(PacketTypes.CONNECT)
     properties.SessionExpiryInterval = config.session_expiry_s if persistent else 0
-    last_words = _LastWords()
-    library_log = logging.Logger("mqtt", logging.ERROR)
-    library_log.addHandler(last_words)
-    client = HangUpClient(
+    return BrokerClient(
         config.host,
         config.port,
         identifier=client_id,
@@ -98,15 +130,9 @@ async def make_client(
         will=will,
         timeout=CONNECT_TIMEOUT_S,
         keepalive=config.keepalive_s,
-        max_concurrent_outgoing_calls=CONCURRENT_CALLS,
         tls_context=await asyncio.to_thread(config.tls_context),
         socket_options=_NODELAY,
-        logger=library_log,
     )
-    client.last_words = last_words
-    # The library warns from ten pending calls on; ours are bounded already.
-    client.pending_calls_threshold = CONCURRENT_CALLS
-    return client
 
 
 async def connect(client: Client) -> None:
