@@ -1,6 +1,7 @@
 """What the demo asks for, what it sees happen, and whether all of it did."""
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -40,6 +41,7 @@ class Timeline:
         self._show = show
         self._began_s = time.monotonic()
         self._changed = asyncio.Event()
+        self._online = asyncio.Event()
         self.seen: set[str] = set()
         self.over = False
         """Set when the story is told; the parts are taken down after it."""
@@ -56,15 +58,23 @@ class Timeline:
         """The steps that have not been seen, in order."""
         return [step for step in STEPS if step not in self.seen]
 
+    def bridge_online(self) -> None:
+        """The bridge says on MQTT that it takes requests."""
+        self._online.set()
+
+    async def until_online(self) -> None:
+        """Return when the bridge takes requests, or when the time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GIVE_UP_S):
+                await self._online.wait()
+
     async def until_complete(self) -> None:
         """Return when every step was seen or the time is up."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GIVE_UP_S):
                 while self.missing:
                     await self._changed.wait()
                     self._changed.clear()
-        except TimeoutError:
-            return
 
     def bridge_said(self, line: Line) -> None:
         """Retell one line of the bridge's log, if it belongs to the story."""
@@ -91,12 +101,14 @@ class Timeline:
 async def play(stage: Stage, timeline: Timeline) -> None:
     """Ask for an event over MQTT and a routine over HTTP, and watch until all has happened."""
     async with aiomqtt.Client("127.0.0.1", stage.mqtt_port) as client, asyncio.TaskGroup() as group:
+        await client.subscribe("wakebridge/status", qos=1)
         await client.subscribe(f"wakebridge/owners/{_SKILL}/#", qos=1)
         watching = [group.create_task(_hear(client, timeline))]
         if stage.board is not None:
             watching.append(group.create_task(_watch_wake_line(stage, timeline)))
         else:
             timeline.seen.add("wake line pulsed")  # a real pin is not ours to see
+        await timeline.until_online()
         await _ask_for_event(client, timeline)
         await _ask_for_routine(stage, timeline)
         await timeline.until_complete()
@@ -143,6 +155,10 @@ async def _ask_for_routine(stage: Stage, timeline: Timeline) -> None:
 async def _hear(client: aiomqtt.Client, timeline: Timeline) -> None:
     async for message in client.messages:
         topic = str(message.topic)
+        if topic == "wakebridge/status":
+            if message.payload == b"online":
+                timeline.bridge_online()
+            continue
         payload = json.loads(bytes(message.payload or b"null"))
         if "/answer/" in topic and payload["data"].get("ok"):
             due = payload["data"]["next"]
