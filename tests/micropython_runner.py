@@ -92,7 +92,7 @@ def compile_tree(source: Path, target: Path) -> None:
         name = module.relative_to(source)
         compiled = (target / name).with_suffix(".mpy")
         compiled.parent.mkdir(parents=True, exist_ok=True)
-        command = [executable("mpy-cross"), "-O3", "-s", str(name), "-o", str(compiled)]
+        command = [executable("mpy-cross"), "-O3", "-s", name.stem, "-o", str(compiled)]
         subprocess.run([*command, str(module)], check=True, timeout=60, capture_output=True)
 
 

@@ -5,8 +5,7 @@ shortest form (section 4.2.1). No maps, tags, floats, undefined or indefinite le
 at most ``PAYLOAD_MAX`` bytes and ``DEPTH_MAX`` nested arrays, with nothing after it.
 """
 
-from wakewire import DEPTH_MAX, PAYLOAD_MAX
-from wakewire.errors import CborError
+from wakewire import DEPTH_MAX, PAYLOAD_MAX, CborError
 
 
 def encode(value: object) -> bytes:
@@ -109,7 +108,11 @@ def _read(data: bytes | bytearray | memoryview, at: int, depth: int) -> tuple[ob
     if major < 4:
         end = at + number
         raw = bytes(data[at:end])
-        return (raw if major == 2 else _text(raw)), end
+        if major == 2:
+            return raw, end
+        from wakewire.text import read_text  # late: no request to a board holds text
+
+        return read_text(raw), end
     if not depth:
         raise CborError("depth")
     items: list[object] = []
@@ -118,18 +121,3 @@ def _read(data: bytes | bytearray | memoryview, at: int, depth: int) -> tuple[ob
         items.append(item)
         number -= 1
     return items, at
-
-
-def _text(raw: bytes) -> str:
-    try:
-        text = str(raw, "utf-8")
-        # MicroPython lets overlong forms, surrogates and numbers beyond U+10FFFF through.
-        for char in text:
-            code = ord(char)
-            if 0xD800 <= code < 0xE000 or chr(code) != char:
-                break
-        else:
-            return text
-    except ValueError:  # UnicodeError is one
-        pass
-    raise CborError("text")

@@ -1,16 +1,12 @@
 """One family for everything the wire can refuse."""
 
+from wakewire import CborError, WireError
 
-class WireError(ValueError):
-    """What was to be sent or was received does not fit the wire contract."""
+__all__ = ["CborError", "FrameError", "MessageError", "WireError"]
 
 
 class FrameError(WireError):
     """A payload cannot be framed: it is empty or longer than ``limits.PAYLOAD_MAX``."""
-
-
-class CborError(WireError):
-    """A value or a byte string lies outside the CBOR subset of the wire."""
 
 
 class MessageError(WireError):
