@@ -4,10 +4,7 @@ __version__ = "0.1.0"
 
 
 def run() -> None:
-    """Start the board and serve its host until Ctrl-C."""
+    """Start the board, or go on with the one of this boot, and serve its host until Ctrl-C."""
     from wakeboard.start import start  # late: reading the version must not load the firmware
 
-    try:
-        start().serve()
-    except KeyboardInterrupt:
-        print("wakeboard stands still; Ctrl-D starts it again")
+    start().serve()

@@ -1,37 +1,46 @@
-"""The checkpoint: what is left of the countdown, in twelve bytes that survive a soft reset.
+"""A countdown that survives a restart: its checkpoint, read back, and where it is kept.
 
-Twelve bytes are what the backup registers of the smallest port hold: the token, the remaining
-seconds, the ticks at that moment in units of 1.024 s, and a checksum. `restore` reads them.
+Needed only while the firmware starts. `Countdown.checkpoint` says what a checkpoint holds.
 """
 
-import struct
 from binascii import crc32
 
 from micropython import const
 
-_UNITS_MASK = const(0xFFFFF)  # of 2^30 ms that ticks count, in units of 2^10 ms
+SIZE = 12  # bytes of a checkpoint
+
+_LEFT_S_MAX = const(604800)
+_APPROXIMATE = const(1)
 
 
-def pack(countdown, ticks_ms):
-    """The checkpoint of a countdown. An expired one has no time left, an idle one no token."""
-    left_s = (countdown.left_ms + 999) // 1000
-    units = ticks_ms >> 10 & _UNITS_MASK
-    high = left_s >> 16 | units >> 16 << 8
-    body = struct.pack("<IHHH", countdown.token, left_s & 0xFFFF, units & 0xFFFF, high)
-    return body + struct.pack("<H", crc32(body) & 0xFFFF)
+def restore(countdown, record):
+    """Take a checkpoint over, marked as approximate; leave the countdown idle when it is not whole.
+
+    The time since the checkpoint is told by the ticks, which go on over a soft reset on most ports.
+    Where they began anew it is unknown and counts as none: the wake is late rather than lost.
+    """
+    body = record[:10]
+    if len(record) != SIZE or (crc32(body) & 0xFFFF).to_bytes(2, "little") != record[10:]:
+        return
+    number = int.from_bytes(body, "little")
+    token = number & 0xFFFFFFFF
+    left_s = number >> 32 & 0xFFFFF
+    if not token or left_s > _LEFT_S_MAX:
+        return
+    passed = (countdown.ticks_ms >> 10 & 0xFFFFF) - (number >> 52)
+    countdown.set(token, left_s * 1000, _APPROXIMATE)
+    if passed > 0:
+        countdown.left_ms = max(0, countdown.left_ms - (passed << 10))
 
 
-def in_registers(region, items):
-    """A function that stores a checkpoint in backup registers or RAM, which do not wear.
+def in_file(path):
+    """A function that stores a checkpoint in that file, or raises OSError.
 
-    `region` is a memoryview as long as a checkpoint, `items` the `struct` format of its items:
-    registers take whole words only.
+    A file survives a power loss, too, but wears flash memory. A torn one fails the checksum.
     """
 
     def save(record):
-        at = 0
-        for item in struct.unpack(items, record):
-            region[at] = item
-            at += 1
+        with open(path, "wb") as file:
+            file.write(record)
 
     return save

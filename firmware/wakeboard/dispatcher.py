@@ -7,8 +7,7 @@ The numbers of the wire stand here as constants that the compiler folds away: na
 from micropython import const
 from wakeboard.countdown import Countdown
 from wakeboard.event_log import EventLog
-from wakewire import cbor
-from wakewire.errors import WireError
+from wakewire import WireError, cbor
 
 _TYPE_ANSWER = const(1)
 _TYPE_EVENT = const(2)
@@ -29,7 +28,6 @@ _STATUS_TOKEN_MISMATCH = const(5)
 _STATUS_INTERNAL = const(7)
 _SOURCE_BOOT = const(1)
 _SOURCE_RTC_TIMER = const(4)
-_STATE_IDLE = const(0)
 _STATE_ARMED = const(1)
 _STATE_EXPIRED = const(2)
 _PROTOCOL_VERSION = const(1)
@@ -38,6 +36,9 @@ _TOKEN_MAX = const(0xFFFFFFFF)
 _ID_MAX = const(0xFFFF)
 _CODE_MAX = const(0xFF)
 
+_SAVE = const(1)
+_RESTART = const(2)
+
 # Events in one answer: with every number at its longest, seven take 185 of 192 bytes.
 _EVENTS_PER_ANSWER = const(7)
 
@@ -45,9 +46,8 @@ _EVENTS_PER_ANSWER = const(7)
 class Dispatcher:
     """Answers the requests about one board.
 
-    `identity` is what hello tells between version and uptime, in the wire's order. `timer_changed`
-    and `restart_asked` tell the shell what an answer entails: to save the countdown before the
-    answer leaves, and to restart after it has left.
+    `identity` is what hello tells between version and uptime, in the wire's order. `todo` tells the
+    shell what an answer entails: 1 to save the countdown before it leaves, 2 to restart after it has left.
     """
 
     def __init__(self, boot_id: bytes, identity: list[object], ticks_ms: int) -> None:
@@ -56,8 +56,7 @@ class Dispatcher:
         self.countdown = Countdown(ticks_ms)
         self.log = EventLog()
         self.log.append(_SOURCE_BOOT, 0, 0, 0, 0)
-        self.timer_changed = self.restart_asked = False
-        self.requests = self.refusals = self.bad_payloads = 0
+        self.todo = self.refusals = self.bad_payloads = 0
 
     def advance(self, ticks_ms: int) -> bool:
         """Move the clock on; True when the countdown ran out by it, which is in the log then."""
@@ -78,18 +77,17 @@ class Dispatcher:
 
     def answer(self, payload: bytes | bytearray | memoryview) -> bytes | None:
         """The answer to a request; None for a payload that is none, which is only counted."""
+        head = None
         try:
             message = cbor.decode(payload)
             _number(message, 0, 0)
-            head = [_TYPE_ANSWER, _number(message, 1, _ID_MAX)]
             op = _number(message, 2, _CODE_MAX)
-        except (ValueError, TypeError, MemoryError):  # what `_number` refuses is a ValueError, too
-            self.bad_payloads += 1
-            return None
-        self.requests += 1
-        try:
+            head = [_TYPE_ANSWER, _number(message, 1, _ID_MAX)]
             fields = [_STATUS_OK] + self._perform(op, message)
         except Exception as error:
+            if head is None:
+                self.bad_payloads += 1
+                return None
             # A fault of ours must not cost the host its answer.
             fields = list(error.args) if type(error) is WireError else [_STATUS_INTERNAL]
             self.refusals += 1
@@ -111,7 +109,7 @@ class Dispatcher:
         if op == _OP_DIAG:
             return [uptime_ms] + self.counters()
         if op == _OP_RESTART:
-            self.restart_asked = True
+            self.todo = _RESTART
             return []
         if op > _OP_RESTART:
             raise WireError(_STATUS_UNKNOWN_OP)
@@ -119,7 +117,7 @@ class Dispatcher:
             self._set_timer(op == _OP_TIMER_SET, message)
         return [
             self.boot_id,
-            _STATE_ARMED if timer.armed else _STATE_EXPIRED if timer.token else _STATE_IDLE,
+            _STATE_ARMED if timer.armed else timer.token and _STATE_EXPIRED,  # token 0: idle
             timer.token,
             timer.left_ms,
             timer.duration_ms,
@@ -135,19 +133,15 @@ class Dispatcher:
             duration_ms = _number(message, 4, _COUNTDOWN_MAX_MS)
             if not token or not duration_ms:
                 raise WireError(_STATUS_OUT_OF_RANGE)
-            if (timer.armed, timer.token, timer.duration_ms, timer.flags) == (
-                True,
-                token,
-                duration_ms,
-                0,
-            ):
+            same = timer.token == token and timer.duration_ms == duration_ms
+            if same and timer.armed and not timer.flags:
                 return
         elif token and timer.token and token != timer.token:
             raise WireError(_STATUS_TOKEN_MISMATCH)
         else:
             token = 0
         timer.set(token, duration_ms, 0)
-        self.timer_changed = True
+        self.todo = _SAVE
 
     def _events(self, message: list[object]) -> list[object]:
         log = self.log

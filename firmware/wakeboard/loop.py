@@ -4,13 +4,16 @@ KeyboardInterrupt passes through everything here: a technician can always break 
 """
 
 import gc
+import struct
 import time
 
 from micropython import const
-from wakeboard.backup import pack
 from wakeboard.dispatcher import Dispatcher
 
 _TICKS_MASK = const(0x3FFFFFFF)
+
+_SAVE = const(1)
+_RESTART = const(2)
 
 # The longest wait: ticks must be read now and then.
 _WAIT_MAX_MS = const(5000)
@@ -33,7 +36,7 @@ class Firmware(Dispatcher):
         self.save_every_ms = save_every_ms
         self.restart = restart
         self.saves = self.save_errors = self.loop_max_ms = self.save_left_ms = 0
-        self.fault = self.serving = None
+        self.fault = None
 
     def counters(self):
         """The counters of the diag answer."""
@@ -47,7 +50,7 @@ class Firmware(Dispatcher):
             decoder.overlong,
             decoder.malformed,
             self.bad_payloads,
-            self.requests,
+            decoder.frames - self.bad_payloads,  # requests
             self.refusals,
             link.frames_out,
             link.frames_dropped,
@@ -60,7 +63,6 @@ class Firmware(Dispatcher):
 
     def serve(self):
         """Run until Ctrl-C or the end of the stream; then the wake line is released."""
-        self.serving = True
         try:
             self.push()
             while True:
@@ -70,27 +72,28 @@ class Firmware(Dispatcher):
                     self.fault = error
                     time.sleep_ms(_FAULT_PAUSE_MS)
         finally:
-            self.serving = False
             self.line.set(0)
 
     def step(self):
+        """Wait for a request or for the next deadline, and do what is to be done."""
         payload = self.link.receive(self.tick())
         if payload is None:
             return
-        began_ms = self.ticks_ms()
         self.tick()
         answer = self.answer(payload)
         if answer is None:
             return
         self.line.heard()
-        if self.timer_changed:
-            self.timer_changed = False
+        todo = self.todo
+        self.todo = 0
+        if todo == _SAVE:
             self.save()
         self.link.send(answer)
-        if self.restart_asked:
+        if todo == _RESTART:
             self.line.set(0)
             self.restart()
-        self.loop_max_ms = max(self.loop_max_ms, (self.ticks_ms() - began_ms) & _TICKS_MASK)
+        self.tick()
+        self.loop_max_ms = max(self.loop_max_ms, self.countdown.step_ms)
 
     def tick(self):
         """Move the clock on and do what has fallen due; the milliseconds to wait for more."""
@@ -100,10 +103,11 @@ class Firmware(Dispatcher):
         self.save_left_ms -= countdown.step_ms
         if expired:
             line.wake()
+            self.save()
             self.push()
         wait_ms = line.left_ms if line.left_ms >= 0 else _WAIT_MAX_MS
-        if countdown.armed or expired:
-            if self.save_left_ms <= 0 or expired:
+        if countdown.armed:
+            if self.save_left_ms <= 0:
                 self.save()
             wait_ms = min(wait_ms, countdown.left_ms, self.save_left_ms)
         # Short of the deadline first: the clock that times the wait need not be the ticks' own.
@@ -113,12 +117,27 @@ class Firmware(Dispatcher):
         """Write the checkpoint."""
         self.save_left_ms = self.save_every_ms
         try:
-            self.store(pack(self.countdown, self.ticks_ms()))
+            self.store(self.countdown.checkpoint())
             self.saves += 1
         except OSError:
             self.save_errors += 1
 
     def push(self):
         """Hint at the newest event; the host asks for the log, so that a loss costs nothing."""
-        if self.serving:
-            self.link.send(self.latest_event())
+        self.link.send(self.latest_event())
+
+
+def in_registers(region, items):
+    """A function that stores a checkpoint in backup registers or RAM, which do not wear.
+
+    `region` is a memoryview as long as a checkpoint, `items` the `struct` format of its items:
+    registers take whole words only.
+    """
+
+    def save(record):
+        at = 0
+        for item in struct.unpack(items, record):
+            region[at] = item
+            at += 1
+
+    return save

@@ -73,13 +73,20 @@ def _firmware():
         from wakeboard.start import start
 
         start()
-    Firmware.live.tick()
-    return Firmware.live
+    firmware = Firmware.live
+    firmware.push = _keep_quiet
+    firmware.tick()
+    return firmware
+
+
+def _keep_quiet():
+    """In place of a frame amid a text for people; there will be one when the firmware runs on."""
 
 
 def _run_on(firmware):
     print("the firmware runs on")
     sys.stdout.write("\x04\x04>")  # ends the command for mpremote
+    del firmware.push
     port = ports.find()
     port.break_in(True)
     try:

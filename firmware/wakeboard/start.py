@@ -9,25 +9,28 @@ import sys
 import wakeboard
 from micropython import const
 from wakeboard import config, ports
-from wakeboard.event_log import RING_LEN
+from wakeboard.backup import restore
+from wakeboard.dispatcher import Dispatcher
+from wakeboard.event_log import RING_LEN, EventLog
 from wakeboard.link import Link
 from wakeboard.loop import Firmware
-from wakeboard.restore import restore
 from wakeboard.wake_line import WakeLine
 from wakewire import PAYLOAD_MAX, cbor
+from wakewire.framing import Decoder
 
 _COUNTDOWN_MAX_MS = const(604800000)
-_ONLY_FOR_STARTING = const(
-    (
-        ("wakeboard", ("config", "ports", "restore", "start")),
-        ("wakewire", ("errors",)),  # what is used of them is bound where it is used
-    )
-)
+_ONLY_FOR_STARTING = const(("backup", "config", "ports", "start"))
 
 
 def start():
-    """Bring the firmware of this boot up, drop what only starting needs, and return it."""
-    port = ports.find()
+    """The firmware of this boot, brought up on the first call."""
+    if Firmware.live is None:
+        Firmware.live = _assemble(ports.find())
+    _let_go()
+    return Firmware.live
+
+
+def _assemble(port):
     settings, faults = config.parse(_text("board.json"))
     try:
         streams = port.streams(settings)
@@ -55,10 +58,8 @@ def start():
         port.restart(),
     )
     live.faults = faults
-    restore(live.countdown, record, port.ticks_ms())
+    restore(live.countdown, record)
     live.save()
-    Firmware.live = live
-    _let_go()
     return live
 
 
@@ -92,12 +93,13 @@ def _identity(port, boot_id, faults):
 
 
 def _let_go():
-    """Forget the modules that nothing needs any more, so that their code can be collected."""
-    for package, names in _ONLY_FOR_STARTING:
-        for name in names:
-            delattr(sys.modules[package], name)
-            sys.modules.pop(package + "." + name)
+    """Forget what only starting needs, so that its code can be collected: a kilobyte and a half."""
+    for name in _ONLY_FOR_STARTING:
+        delattr(wakeboard, name)
     for name in list(sys.modules):
-        if name.startswith("wakeboard.ports"):
+        if name.startswith("wakeboard.") and not hasattr(wakeboard, name.split(".")[1]):
             del sys.modules[name]
+    # One of each was made. None instead of a deletion, which would keep the method's code.
+    for once in (Firmware, Dispatcher, EventLog, Link, WakeLine, Decoder):
+        once.__init__ = None
     gc.collect()

@@ -12,8 +12,8 @@ import time
 
 import machine
 from micropython import const
-from wakeboard.backup import in_registers
-from wakeboard.restore import SIZE, in_file
+from wakeboard.backup import SIZE, in_file
+from wakeboard.loop import in_registers
 
 _CLOCK_UNKNOWN = const(0)
 
@@ -41,7 +41,6 @@ class Port:
     name = ""
     clock_quality = _CLOCK_UNKNOWN
     first_register = 0  # of the backup registers that nobody else uses
-    sleep_max_ms = 0  # the longest light sleep in one go; 0: there is none
 
     ticks_ms = staticmethod(time.ticks_ms)
 
@@ -122,12 +121,6 @@ class Port:
         if pins:
             return machine.UART(number, baud, tx=machine.Pin(pins[0]), rx=machine.Pin(pins[1]))
         return machine.UART(number, baud)
-
-    @staticmethod
-    def sleep(ms):
-        """Sleep lightly so long at most; the milliseconds that the ticks did not count."""
-        machine.lightsleep(ms)
-        return 0
 
     def break_in(self, wanted):
         """Let Ctrl-C stop a program that a raw REPL runs, or not; on boards it always does."""
