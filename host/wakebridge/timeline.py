@@ -4,16 +4,55 @@
 Fields are plain values with their units in their names, and never contain payloads or secrets.
 """
 
+import asyncio
 import json
 import logging
-from typing import Final, Literal
+from collections import deque
+from typing import Final, Literal, Self
 
 _TIMELINE: Final = logging.getLogger("wakebridge.timeline")
+
+# Lines that wait for a follower who is slow: some minutes of an ordinary bridge's life.
+FEED_MAX: Final = 256
 
 
 def note(what: str, **fields: str | int | float | bool | None) -> None:
     """Put one line on the time line."""
     _TIMELINE.info(what, extra={"fields": fields})
+
+
+class Feed(logging.Handler):
+    """The time line for one follower, from entering to leaving; the newest `FEED_MAX` lines wait.
+
+    A follower that does not keep up loses the oldest lines, and costs nobody else anything.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: deque[bytes] = deque(maxlen=FEED_MAX)
+        self._news = asyncio.Event()
+        self.setFormatter(JsonFormatter())
+
+    def __enter__(self) -> Self:
+        """Begin to follow."""
+        _TIMELINE.addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Follow no longer."""
+        _TIMELINE.removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line; the time line is only written to from the event loop's thread."""
+        self._lines.append(self.format(record).encode() + b"\n")
+        self._news.set()
+
+    async def next(self) -> bytes:
+        """Return the next line as JSON, waiting for it."""
+        while not self._lines:
+            self._news.clear()
+            await self._news.wait()
+        return self._lines.popleft()
 
 
 class TextFormatter(logging.Formatter):

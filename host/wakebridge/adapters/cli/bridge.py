@@ -1,6 +1,7 @@
 """How the commands reach the running bridge: its HTTP interface, over TCP or a Unix socket."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,34 +34,58 @@ class Bridge:
         """Return the decoded answer of one request."""
         return asyncio.run(self._call(method, path, body))
 
-    async def _call(self, method: str, path: str, body: object) -> Any:
+    def _session(self, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
         headers = {"Content-Type": "application/json"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}"
         connector = None if self._unix_socket is None else aiohttp.UnixConnector(self._unix_socket)
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+        return aiohttp.ClientSession(
+            self._url, connector=connector, timeout=timeout, headers=headers
+        )
+
+    def _away(self, error: Exception) -> BridgeError:
+        where = self._unix_socket or self._url
+        return BridgeError(
+            f"the bridge does not answer at {where}: {error or 'timeout'}.\n"
+            "Is it running? Name another address with --url, or its file with --config."
+        )
+
+    async def _call(self, method: str, path: str, body: object) -> Any:
+        data = None if body is None else msgspec.json.encode(body)
         try:
             async with (
-                aiohttp.ClientSession(self._url, connector=connector, timeout=timeout) as session,
-                session.request(
-                    method,
-                    path,
-                    data=None if body is None else msgspec.json.encode(body),
-                    headers=headers,
-                ) as response,
+                self._session(aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
+                session.request(method, path, data=data) as response,
             ):
                 answer = msgspec.json.decode(await response.read())
                 if response.ok:
                     return answer
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            where = self._unix_socket or self._url
-            raise BridgeError(
-                f"the bridge does not answer at {where}: {error or 'timeout'}.\n"
-                "Is it running? Name another address with --url, or its file with --config."
-            ) from None
+            raise self._away(error) from None
         except msgspec.DecodeError as error:
             raise BridgeError(f"{self._url} is not a bridge: its answer is {error}") from None
         raise BridgeError(str(answer.get("error", {}).get("reason", answer)))
+
+    def follow(self, path: str) -> Iterator[Any]:
+        """Yield the decoded lines of an endless answer."""
+        with asyncio.Runner() as runner:
+            lines = self._follow(path)
+            try:
+                while True:
+                    yield runner.run(anext(lines))
+            except StopAsyncIteration:
+                return
+            finally:
+                runner.run(lines.aclose())
+
+    async def _follow(self, path: str) -> AsyncGenerator[Any, None]:
+        async with self._session(aiohttp.ClientTimeout(connect=TIMEOUT_S)) as session:
+            try:
+                async with session.get(path) as response:
+                    async for line in response.content:
+                        yield msgspec.json.decode(line)
+            except (aiohttp.ClientError, OSError) as error:
+                raise self._away(error) from None
 
     def ask_scheduler(self, verb: str, owner: str, data: object, route: str = "mqtt") -> Any:
         """Return the answer of one request of OVOS-SCHEDULER-1 in the name of `owner`."""

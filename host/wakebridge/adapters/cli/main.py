@@ -8,6 +8,7 @@ from typing import Final, Literal
 import click
 
 from wakebridge import timeline
+from wakebridge.adapters.cli.board import board
 from wakebridge.adapters.cli.bridge import CONFIG_META, find_bridge
 from wakebridge.adapters.cli.event import event
 from wakebridge.adapters.cli.routine import routine, session
@@ -59,5 +60,5 @@ def serve(ctx: click.Context, config: Path | None, log_format: Literal["text", "
         sys.exit(1)
 
 
-for command in (event, routine, session, state):
+for command in (event, routine, session, board, state):
     main.add_command(command)

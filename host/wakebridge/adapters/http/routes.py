@@ -14,6 +14,7 @@ from wakebridge.routine.change import Change, Code, Entry, Refusal
 from wakebridge.routine.limits import ID_MAX_CHARS
 from wakebridge.routine.state import Lineage
 from wakebridge.service.board_desk import Lent
+from wakebridge.timeline import Feed
 from wakebridge.wake.reconciler import CountdownState, TimerReading
 
 # The largest input is a task of 16 384 characters: 64 kB of UTF-8, more when it is escaped.
@@ -54,7 +55,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     method: str
     path: str
     summary: str
-    handler: Callable[[web.Request], Awaitable[web.Response]]
+    handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     answer: Any
     body: Any = None
     refusals: tuple[int, ...] = ()
@@ -101,6 +102,15 @@ def _session_of(request: web.Request) -> str | None:
     if session_id is not None and not 0 < len(session_id) <= ID_MAX_CHARS:
         raise _bad(f"X-Session-Id is text of 1 to {ID_MAX_CHARS} characters", "X-Session-Id")
     return session_id
+
+
+async def _timeline(request: web.Request) -> web.StreamResponse:
+    """Send the time line as it happens, one JSON object a line, until the client leaves."""
+    response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+    with Feed() as feed:
+        await response.prepare(request)
+        while True:
+            await response.write(await feed.next())
 
 
 # -- the MCU timer ---------------------------------------------------------------------------------
@@ -281,6 +291,13 @@ OPERATIONS: Final = (
         path="/api/health",
         summary="What a person wants to know first",
         handler=_health,
+        answer=Mapping[str, Any],
+    ),
+    Operation(
+        method="GET",
+        path="/api/timeline",
+        summary="What happens, as it happens: one JSON object a line, without end",
+        handler=_timeline,
         answer=Mapping[str, Any],
     ),
     Operation(
