@@ -1,25 +1,30 @@
 """Puts the active version of the firmware on the import path.
 
-Updates put each version into a directory of its own, /wb/<version>, and then let /wb/active name
-it. Without /wb the firmware is found where it was installed: /lib, or the root of a checkout.
+An update puts each version into a directory of its own, /wb/<version>, and names it in /wb/active
+only once it is whole; /wb/previous names the one before. Without /wb the firmware is where it was
+installed: in /lib, frozen, or beside this file.
 """
 
 import os
 import sys
 
 
-def version(pointer):
-    """The directory that /wb/active or /wb/previous names, None when it is not complete."""
-    root = os.getcwd().rstrip("/") + "/wb/"
+def use(pointer):
+    """Import from the version that /wb/active or /wb/previous names; False when there is none."""
+    versions = os.getcwd().rstrip("/") + "/wb/"
     try:
-        with open(root + pointer) as file:
-            path = root + file.read().strip()
-        os.stat(path + "/complete")
-        return path
+        with open(versions + pointer) as file:
+            path = versions + file.read().strip()
+        os.stat(path + "/wakeboard")
     except OSError:
-        return None
+        return False
+    for name in list(sys.modules):
+        if name.startswith("wake"):
+            del sys.modules[name]
+    if path in sys.path:
+        sys.path.remove(path)
+    sys.path.insert(0, path)
+    return True
 
 
-_path = version("active") or version("previous")
-if _path and _path not in sys.path:
-    sys.path.insert(0, _path)
+use("active") or use("previous")

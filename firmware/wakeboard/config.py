@@ -18,8 +18,7 @@ _SETTINGS = const("""{
 "awake_window_s": [60, 5, 600],
 "backup_interval_s": [0, 0, 3600],
 "stream": ["repl"],
-"sleep": ["off", "light"],
-"sleep_slice_s": [5, 1, 3600]
+"sleep": ["off", "light"]
 }""")
 
 

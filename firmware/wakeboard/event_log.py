@@ -4,7 +4,7 @@ import struct
 
 from micropython import const
 
-RING_LEN = 16  # events kept, in 192 bytes: a host asleep for a week finds a few
+RING_LEN = 12  # events kept, in 144 bytes: a host asleep for a week finds a few
 
 _RECORD_LEN = const(12)  # source, flags, milliseconds, seconds, token
 

@@ -46,13 +46,26 @@ def _assemble(port):
     save, record, wears = port.store()
     # Flash blocks are levelled: one write a minute is years of them.
     interval_s = settings["backup_interval_s"] or (60 if wears else 2)
+    line = WakeLine(level, settings["pulse_ms"], awake_ms)
+    ticks_ms = port.ticks_ms
+    if settings["sleep"] == "light" and hasattr(port, "sleep_max_ms"):
+        from wakeboard.sleeping import SleepyLink  # late: only a board that sleeps has room for it
+
+        link = SleepyLink(port, streams)
+        link.line = line
+        ticks_ms = link.ticks_ms
+        port.clock_quality = getattr(port, "sleep_clock_quality", port.clock_quality)
+    else:
+        link = Link(*streams)
+        if settings["sleep"] != "off":
+            faults.append("sleep: not on this board")
     boot_id = port.boot_id()
     live = Firmware(
         boot_id,
         _identity(port, boot_id, faults),
-        port.ticks_ms,
-        Link(*streams),
-        WakeLine(level, settings["pulse_ms"], awake_ms),
+        ticks_ms,
+        link,
+        line,
         save,
         interval_s * 1000,
         port.restart(),

@@ -54,12 +54,7 @@ class Port:
 
     def boot_id(self):
         """Eight bytes that no other boot has."""
-        if hasattr(os, "urandom"):
-            return os.urandom(8)
-        import random
-
-        random.seed(time.ticks_us() ^ int.from_bytes(machine.unique_id(), "big"))
-        return bytes([random.getrandbits(8) for _ in range(8)])
+        return os.urandom(8)
 
     def reset_cause(self):
         """Why the board started, in the wire's numbers; 0 when it does not tell."""
