@@ -399,3 +399,11 @@ def test_e8_data_that_holds_itself_is_refused() -> None:
     data: dict[str, Any] = {}
     data["self"] = data
     assert refusal(body(data=data, **AT)).code == "invalid_record"
+
+
+@pytest.mark.parametrize("name", ["missed", "ready", "schedule.response"])
+def test_no_owner_can_fire_a_message_of_the_scheduler_itself_e2(name: str) -> None:
+    body = {"id": "x", "event": f"ovos.scheduler.{name}", "at": "2031-01-01T00:00:00Z"}
+    with pytest.raises(RequestError) as refused:
+        parse_record("ovos.scheduler", body, Now(0, 0), None)
+    assert refused.value.code == "bad_event"

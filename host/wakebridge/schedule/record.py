@@ -42,6 +42,9 @@ _FIELDS: Final = (
     *("id", "event", "at", "in", "every", "local", "data"),
     *("until", "count", "misfire", "grace_s", "ephemeral"),
 )
+# Whoever can name itself so must not be able to announce misfires or answer requests for others.
+_PLATFORM_TYPES: Final = ("ovos.scheduler.", "mycroft.scheduler.", "mycroft.schedule.")
+
 _TIMINGS: Final = ("at", "in", "every", "local")
 _DAY_NAMES: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
@@ -180,6 +183,9 @@ def _read_event(value: object, skill_id: str) -> str:
     event = read_name(value, "event", EVENT_MAX_CHARS)
     prefix = f"{skill_id}."
     name = event[len(prefix) :] if event.startswith(prefix) else ""
+    if event.startswith(_PLATFORM_TYPES):
+        reason = f"event {quote(event)} is a message type of the scheduler itself"
+        raise RequestError("bad_event", reason)
     if not name or ":" in name:
         reason = f"event must be {quote(prefix)} followed by a name without ':', not {quote(event)}"
         raise RequestError("bad_event", reason)
