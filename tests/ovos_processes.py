@@ -96,6 +96,7 @@ class OvosBus:
     def pause(self) -> None:
         """Let the process hang: it takes bytes, and does nothing with them."""
         os.kill(self.pid, signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)  # the signal alone is on its way for a moment
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

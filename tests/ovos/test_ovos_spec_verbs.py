@@ -154,7 +154,6 @@ async def test_what_comes_due_while_the_bus_is_down_fires_when_it_is_back(
 ) -> None:
     async with bridge(own_bus.port, tmp_path / "s.db"):
         async with Listener(own_bus.url) as ear:
-            await ear.next("ovos.scheduler.ready")
             await ear.ask(SCHEDULE, event(at=ahead(0.6)), CONTEXT)
         own_bus.kill()
         await asyncio.sleep(0.8)
