@@ -1,6 +1,10 @@
 """What the firmware's pure modules import from MicroPython, for CPython."""
 
+from typing import TypeVar
 
-def const(value: int) -> int:
+_T = TypeVar("_T")
+
+
+def const(value: _T) -> _T:
     """Return the value; MicroPython's compiler puts it where the name stands."""
     return value

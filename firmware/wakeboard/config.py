@@ -41,9 +41,10 @@ def parse(text: str) -> tuple[dict[str, object], list[str]]:
     return settings, faults
 
 
-def _fits(value: object, rule: list[object]) -> bool:
+def _fits(value: object, rule: list[int]) -> bool:
     if len(rule) == 1:
-        return type(value) in (int, str)
-    if len(rule) == 3:
-        return type(value) is int and rule[1] <= value <= rule[2]
-    return value in rule
+        return value is None or type(value) in (int, str)
+    if len(rule) == 2:
+        return value in rule
+    _, low, high = rule
+    return type(value) is int and low <= value <= high

@@ -35,7 +35,7 @@ class Countdown:
         self.armed = duration_ms > 0
 
     def advance(self, ticks_ms: int) -> bool:
-        """Move on by `step_ms` to that reading of the ticks; True when the countdown runs out by it.
+        """Move on, by `step_ms`, to that reading of the ticks; True when the countdown runs out.
 
         Ticks that ran backwards move nothing.
         """
@@ -57,7 +57,8 @@ class Countdown:
         """What is left, in twelve bytes: as many as the backup registers of the smallest port hold.
 
         From the lowest: the token in 32 bits, the seconds left in 20, the ticks in units of 1.024 s
-        in 20, and from the tenth byte on a checksum. An expired countdown has no time left, an idle one no token. `backup` reads it.
+        in 20, and after ten bytes a checksum. An expired countdown has no time left, an idle one
+        no token. `backup` reads it.
         """
         left_s = (self.left_ms + 999) // 1000
         units = self.ticks_ms >> 10 & 0xFFFFF

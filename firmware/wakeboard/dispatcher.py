@@ -5,6 +5,7 @@ The numbers of the wire stand here as constants that the compiler folds away: na
 """
 
 from micropython import const
+
 from wakeboard.countdown import Countdown
 from wakeboard.event_log import EventLog
 from wakewire import WireError, cbor
@@ -47,7 +48,8 @@ class Dispatcher:
     """Answers the requests about one board.
 
     `identity` is what hello tells between version and uptime, in the wire's order. `todo` tells the
-    shell what an answer entails: 1 to save the countdown before it leaves, 2 to restart after it has left.
+    shell what the last answer entails: 1, to save the countdown before it leaves; 2, to restart
+    the board after it has left.
     """
 
     def __init__(self, boot_id: bytes, identity: list[object], ticks_ms: int) -> None:
@@ -71,20 +73,21 @@ class Dispatcher:
         head: list[object] = [_TYPE_EVENT, self.boot_id]
         return cbor.encode(head + self.log.read(self.log.last_seq))
 
-    def counters(self) -> list[int]:
+    def counters(self) -> list[object]:
         """What diag tells beside the uptime, in the wire's order; the shell knows it."""
         return []
 
     def answer(self, payload: bytes | bytearray | memoryview) -> bytes | None:
         """The answer to a request; None for a payload that is none, which is only counted."""
-        head = None
+        head: list[object] | None = None
+        fields: list[object] = [_STATUS_OK]
         try:
-            message = cbor.decode(payload)
+            message: list[object] = cbor.decode(payload)  # type: ignore[assignment]  # _number looks
             _number(message, 0, 0)
             op = _number(message, 2, _CODE_MAX)
             head = [_TYPE_ANSWER, _number(message, 1, _ID_MAX)]
-            fields = [_STATUS_OK] + self._perform(op, message)
-        except Exception as error:
+            fields += self._perform(op, message)
+        except Exception as error:  # MemoryError among them
             if head is None:
                 self.bad_payloads += 1
                 return None
@@ -96,7 +99,7 @@ class Dispatcher:
     def _perform(self, op: int, message: list[object]) -> list[object]:
         """Do what was asked and return the fields of the answer; refuse with a WireError."""
         timer = self.countdown
-        uptime_ms = timer.s * 1000 + timer.ms
+        uptime_ms: object = timer.s * 1000 + timer.ms
         if op == _OP_PING:
             return [uptime_ms]
         if op == _OP_EVENTS_GET:

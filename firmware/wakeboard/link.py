@@ -1,8 +1,9 @@
-"""Frames on the board's stream. Only the main loop sends: output from callbacks breaks a console."""
+"""Frames on the board's stream. Only the main loop sends: a callback would break a console."""
 
 import select
 
 from micropython import const
+
 from wakewire import framing
 
 # Bytes taken in one go before the loop looks at its deadlines again, whatever keeps coming.

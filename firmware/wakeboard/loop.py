@@ -8,6 +8,7 @@ import struct
 import time
 
 from micropython import const
+
 from wakeboard.dispatcher import Dispatcher
 
 _TICKS_MASK = const(0x3FFFFFFF)
@@ -61,7 +62,7 @@ class Firmware(Dispatcher):
             self.save_errors,
         ]
 
-    def serve(self):
+    def serve(self) -> None:
         """Run until Ctrl-C or the end of the stream; then the wake line is released."""
         try:
             self.push()

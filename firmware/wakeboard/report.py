@@ -10,6 +10,7 @@ import sys
 import time
 
 from micropython import const
+
 from wakeboard import __version__, ports
 from wakeboard.countdown import Countdown
 from wakeboard.loop import Firmware
@@ -96,7 +97,7 @@ def _run_on(firmware):
 
 
 def _lines(firmware):
-    version, port, model, unique_id, boot_id, cause, _, clock, _ = firmware.identity
+    _, port, model, unique_id, boot_id, cause, _, clock, _ = firmware.identity
     countdown, log, line, link = firmware.countdown, firmware.log, firmware.line, firmware.link
     decoder = link.decoder
     python = ".".join([str(part) for part in sys.implementation.version[:3]])

@@ -7,6 +7,7 @@ never longer than until the next deadline; a week is many short sleeps, far belo
 
 import machine
 from micropython import const
+
 from wakeboard.link import Link
 
 _LISTEN_MS = const(500)

@@ -6,8 +6,9 @@ Nothing here may keep the board from answering: what cannot be had is reported a
 import gc
 import sys
 
-import wakeboard
 from micropython import const
+
+import wakeboard
 from wakeboard import config, ports
 from wakeboard.backup import restore
 from wakeboard.dispatcher import Dispatcher
@@ -22,7 +23,7 @@ _COUNTDOWN_MAX_MS = const(604800000)
 _ONLY_FOR_STARTING = const(("backup", "config", "ports", "start"))
 
 
-def start():
+def start() -> Firmware:
     """The firmware of this boot, brought up on the first call."""
     if Firmware.live is None:
         Firmware.live = _assemble(ports.find())

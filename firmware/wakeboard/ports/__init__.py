@@ -12,6 +12,7 @@ import time
 
 import machine
 from micropython import const
+
 from wakeboard.backup import SIZE, in_file
 from wakeboard.loop import in_registers
 
@@ -72,13 +73,12 @@ class Port:
             first = len(region) - count if region.itemsize == 1 else self.first_register
             if first >= 0 and first + count <= len(region):
                 items = "%dB" % count if region.itemsize == 1 else "<%dI" % count
-                region = region[first : first + count]
-                return in_registers(region, items), struct.pack(items, *region), False
+                part = region[first : first + count]
+                return in_registers(part, items), struct.pack(items, *part), False
         return self.other_store() or self.file_store("wakeboard.bak", True)
 
     def other_store(self):
         """The same for what the port offers beside backup memory; None: nothing."""
-        return None
 
     def file_store(self, path, wears):
         """The same for a file."""

@@ -14,6 +14,7 @@ Not possible: to keep the countdown over a power loss; to sleep while native USB
 import esp
 import machine
 from micropython import const
+
 from wakeboard import ports
 
 _CLOCK_CRYSTAL = const(1)

@@ -1,7 +1,7 @@
 """NXP i.MX RT: the Teensy 4, the Seeed Arch Mix, the evaluation kits.
 
 Ticks: a 64-bit timer at 1 MHz, from the 24 MHz crystal.
-Backup: `machine.mem_backup` from MicroPython 1.29 on: three registers of the low-power domain, which
+Backup: `machine.mem_backup` from MicroPython 1.29 on: three registers of the low-power domain. They
 survive everything, with a battery power loss too. Before 1.29 a file.
 Reset causes: by name; the wake from deep sleep has a number without one.
 Wake line: any GPIO, by its name.
@@ -12,6 +12,7 @@ Not possible: light sleep; UART pins of one's choice.
 
 import machine
 from micropython import const
+
 from wakeboard import ports
 
 _CLOCK_CRYSTAL = const(1)

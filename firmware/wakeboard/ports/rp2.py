@@ -11,6 +11,7 @@ Not possible: to tell a reset from a watchdog; to keep the countdown over a powe
 """
 
 from micropython import const
+
 from wakeboard import ports
 
 _CLOCK_CRYSTAL = const(1)

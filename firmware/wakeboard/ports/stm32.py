@@ -19,6 +19,7 @@ import time
 from binascii import crc32
 
 import machine
+
 from wakeboard import ports
 
 

@@ -16,6 +16,7 @@ import time
 
 import machine
 from micropython import const
+
 from wakeboard import ports
 
 _CLOCK_CRYSTAL = const(1)
