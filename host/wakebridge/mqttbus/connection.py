@@ -39,6 +39,9 @@ _FINAL_REFUSALS: Final = frozenset({0x87, 0x90, 0x95, 0x99})
 """PUBACK codes that will be the same the next time: not authorized, topic name invalid, packet too
 large, payload format invalid (MQTT 5 section 3.4.2.1). A broker of 3.1.1 has no way to refuse."""
 
+_HAND_ON_TURNS: Final = 8
+"""Turns of the loop in which the library has surely handed on the message it holds."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -198,6 +201,20 @@ class MqttConnection:
         if client is not None:
             async with self._call(client):
                 await client.unsubscribe(topic_filter, timeout=math.inf)
+
+    async def stop_taking(self) -> None:
+        """Take no more messages; return when those that were taken are handed on.
+
+        What comes later stays unacknowledged, so that a broker that keeps our session sends it to
+        the next connection. Without a session it goes on being handed on: it would be lost.
+        """
+        client = self._client
+        if client is not None and self._config.client_id:
+            client.stop_taking()
+            turns = 0
+            while turns < _HAND_ON_TURNS and self._reading is not None:
+                turns = 0 if client.unread else turns + 1
+                await asyncio.sleep(0)
 
     async def run(self) -> NoReturn:
         """Keep the connection up until cancelled; then leave the broker in order."""

@@ -81,6 +81,19 @@ class BrokerClient(Client):
             finally:
                 del self._confirmations[info.mid]
 
+    def stop_taking(self) -> None:
+        """Neither read nor acknowledge what comes from now on.
+
+        A broker that keeps our session sends it again at the next connection.
+        """
+        self._client.manual_ack_set(True)
+        self._client.on_message = None
+
+    @property
+    def unread(self) -> int:
+        """How many messages were taken and not read from `messages` yet."""
+        return self._queue.qsize()
+
     def _on_publish(
         self,
         client: PahoClient,

@@ -79,8 +79,8 @@ class MqttBus:
     async def run(self) -> NoReturn:
         """Serve until cancelled.
 
-        Cancelled, it refuses new requests, finishes those in progress, publishes `offline` and
-        leaves the broker.
+        Cancelled, it leaves new requests to the next run (or refuses them, where the broker keeps
+        no session for us), finishes those in progress, publishes `offline` and leaves the broker.
         """
         # QoS 0: no broker keeps it for us, so it is heard only while we are here.
         await self.connection.subscribe(self._topics.status(), self._hear_status, qos=0)
@@ -138,6 +138,7 @@ class MqttBus:
         self._announced = False
         if self._correction is not None:
             self._correction.cancel()
+        await self.connection.stop_taking()
         await self._desk.drain(DRAIN_TIMEOUT_S)
         with contextlib.suppress(BusUnavailable, Undeliverable):
             await self.connection.publish(self._topics.status(), OFFLINE, retain=True)
