@@ -1,15 +1,15 @@
 """The bridge as a process: puts the parts together, runs them, and takes them apart in order.
 
 Nothing is decided here. The order matters: the state is locked and loaded before a port is opened,
-the port is claimed before anything is promised, and at the end the routines are recorded before the
-link and the buses go.
+the ports are claimed before anything is promised. At the end the routines are recorded, then firing
+ends, then whoever is asking gets an answer, and only then do the writers and the link go.
 """
 
 import asyncio
 import contextlib
 import secrets
 import signal
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +40,10 @@ from wakebridge.store.state_lock import StateLock
 from wakebridge.store.transcripts import Transcripts
 from wakebridge.timeline import note
 from wakewire.messages import Event, Hello
+
+# How long a stop waits for the fire that is on its way: for its confirmation by the bus and its
+# commit. With a disk that is full it would never hold; then that one fire may be repeated (E51).
+HUSH_LIMIT_S: Final = 8.0
 
 _STATUS_OF_DELIVERY: Final = {
     Delivery.TAKEN: 200,
@@ -173,7 +177,7 @@ class Bridge:
 
     # -- running ----------------------------------------------------------------------------------
 
-    def tasks(self) -> list[Coroutine[Any, Any, object]]:
+    def core(self) -> list[Coroutine[Any, Any, object]]:
         """Return what runs for as long as the bridge does."""
         running: list[Coroutine[Any, Any, object]] = [
             self.events.run(),
@@ -181,10 +185,12 @@ class Bridge:
             self.timer.run(),
         ]
         if self.mqtt is not None:
-            running += [self.mqtt.run(), self._publish_state(self.mqtt)]
-        if self.ovos is not None:
-            running.append(self.ovos.run())
+            running.append(self._publish_state(self.mqtt))
         return running
+
+    def buses(self) -> list[Coroutine[Any, Any, object]]:
+        """Return what connects owners and agents; needs the core to answer them."""
+        return [bus.run() for bus in (self.mqtt, self.ovos) if bus is not None]
 
     async def _publish_state(self, mqtt: MqttBus) -> None:
         """Keep the retained state of board and timer true."""
@@ -225,21 +231,37 @@ async def serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with open_bridge(config) as bridge, asyncio.TaskGroup() as group:
-        running = [group.create_task(task) for task in bridge.tasks()]
-        if config.http is not None:
-            server = HttpServer(config.http, bridge)
+    async with open_bridge(config) as bridge, contextlib.AsyncExitStack() as stack:
+        server = None if config.http is None else HttpServer(config.http, bridge)
+        if server is not None:
+            stack.push_async_callback(server.close)
+            # Before anything runs: a port that is taken must not disturb whoever has it.
             await server.start()
-            running.append(group.create_task(server.run()))
-        if isinstance(bridge.runner, MqttRunner):
-            await bridge.runner.start()
-        await bridge.routines.resume()
-        note("bridge ready", schedules=bridge.events.health()["schedules"])  # type: ignore[arg-type]
-        await stop.wait()
-        note("bridge stopping")
-        await bridge.routines.close()
-        for task in running:
-            task.cancel()
+        async with asyncio.TaskGroup() as group:
+            core = [group.create_task(each) for each in bridge.core()]
+            buses = [group.create_task(each) for each in bridge.buses()]
+            if isinstance(bridge.runner, MqttRunner):
+                await bridge.runner.start()
+            await bridge.routines.resume()
+            note("bridge ready", schedules=len(bridge.events))
+            await stop.wait()
+            note("bridge stopping")
+            await bridge.routines.close()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(HUSH_LIMIT_S):
+                    await bridge.events.hush()
+            if server is not None:
+                await server.close()
+            await _cancelled(buses)
+            await _cancelled(core)
+
+
+async def _cancelled(tasks: Collection[asyncio.Task[object]]) -> None:
+    """Cancel and wait: what comes next takes away what these still need."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 def _private_directory(path: str) -> Path:

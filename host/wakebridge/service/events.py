@@ -119,6 +119,8 @@ class EventService:
         self._round: deque[Schedule] = deque()
         self._came_up: deque[str] = deque()
         self._sync_signalled = False
+        self._firing = asyncio.Lock()
+        self._hushed = False
         self._planned_ns: int | None = None
         self._ready: Ready | None = None
 
@@ -177,6 +179,10 @@ class EventService:
         """Return the earliest due instant in wall ns: the board is armed for it."""
         return self._engine.earliest_ns(now)
 
+    def __len__(self) -> int:
+        """Return how many schedules there are."""
+        return len(self._engine)
+
     def health(self) -> dict[str, object]:
         """Return what a person wants to know first."""
         return {
@@ -206,18 +212,33 @@ class EventService:
             await self._turn()
             now = self._clock.now()
             self._note_plan(now)
-            if not (self._pending or self._round or self._came_up):
-                await self._timer.wait(now, *self._engine.deadlines())
+            if self._pending or self._came_up or (self._round and not self._hushed):
+                continue
+            deadlines = (None, None) if self._hushed else self._engine.deadlines()
+            await self._timer.wait(now, *deadlines)
+
+    async def hush(self) -> None:
+        """Fire nothing from now on; return when the fire on its way is committed.
+
+        For a stop in order, which would otherwise leave a fire that was emitted to be emitted again
+        at the next start (E51). Requests are served as before.
+        """
+        self._hushed = True
+        async with self._firing:
+            self._timer.wake()
 
     async def _turn(self) -> None:
         """Do one bounded portion of everything that can be done now."""
         await self._observe_clock()
         while self._came_up:
             await self._greet(self._came_up.popleft())
-        if not self._round:
+        if not self._round and not self._hushed:
             self._round.extend(self._engine.due(self._clock.now()))
         for _ in range(min(FIRES_PER_TURN, len(self._round))):
-            await self._evaluate(self._round.popleft())
+            async with self._firing:
+                if self._hushed:
+                    break
+                await self._evaluate(self._round.popleft())
         await self._answer_batch()
 
     async def _observe_clock(self) -> None:

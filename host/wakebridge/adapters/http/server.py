@@ -1,11 +1,11 @@
 """Listening: a TCP port, and when configured a Unix socket with mode 0600."""
 
-import asyncio
 import contextlib
 import logging
 import os
 import socket
 from pathlib import Path
+from typing import Final
 
 from aiohttp import web
 
@@ -15,6 +15,10 @@ from wakebridge.adapters.http.ports import Services
 
 log = logging.getLogger(__name__)
 
+# How long a stop waits for requests in progress. They take milliseconds; one that takes longer
+# waits for a client or a technician, and those must not hold up a host that shuts down.
+SHUTDOWN_LIMIT_S: Final = 2.0
+
 
 class HttpServer:
     """The HTTP interface of one daemon."""
@@ -22,9 +26,13 @@ class HttpServer:
     def __init__(self, config: HttpConfig, services: Services) -> None:
         self._config = config
         self._runner = web.AppRunner(
-            make_app(services, config.read_token()), access_log=None, handle_signals=False
+            make_app(services, config.read_token()),
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=SHUTDOWN_LIMIT_S,
         )
         self.port = config.port
+        self._closed = False
 
     async def start(self) -> None:
         """Listen. Raises OSError, for example when the port is taken."""
@@ -37,13 +45,16 @@ class HttpServer:
             await web.SockSite(self._runner, _private_socket(self._config.unix_socket)).start()
             log.info("http: listening on %s", self._config.unix_socket)
 
-    async def run(self) -> None:
-        """Serve until cancelled."""
-        try:
-            await asyncio.Event().wait()
-        finally:
-            await self._runner.cleanup()
-            self._remove_socket()
+    async def close(self) -> None:
+        """Stop listening, and let requests in progress end, for a limited time.
+
+        Closing again does nothing.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        await self._runner.cleanup()
+        self._remove_socket()
 
     def _remove_socket(self) -> None:
         if self._config.unix_socket is not None:
