@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +26,10 @@ from paho.mqtt.properties import Properties
 
 from brokers import free_port
 from mqtt_clients import request_properties
+from wakebridge.board.client import BoardClient
+from wakebridge.board.serial_port import open_port
+from wakebridge.clock import SystemClock
+from wakebridge.wake.board_rate import BoardRate
 
 WAIT_S = 20.0
 """How long anything that must happen may take; a shared machine is slow at times."""
@@ -367,6 +371,7 @@ class Owner:
                     properties=properties,
                     socket_options=[(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
                 ) as self._client:
+                    self._client.pending_calls_threshold = 10_000  # we ask in bursts
                     await self._client.subscribe(f"{self.base}/+", qos=1)
                     await self._client.subscribe(f"{self._own}/event/+", qos=1)
                     await self._client.subscribe(f"{self._own}/missed", qos=1)
@@ -460,6 +465,30 @@ class Owner:
     def fires_of(self, schedule_id: str) -> list[Fired]:
         """Return the fires of one schedule, in the order of arrival."""
         return [each for each in self.fired if each.id == schedule_id]
+
+
+class _Unwatched:
+    """A watcher of a link who looks at nothing."""
+
+    def hinted(self, event: object) -> None: ...
+    def printed(self, text: str) -> None: ...
+    def prompted(self, evidence: object) -> None: ...
+    def rebooted(self) -> None: ...
+    def silent(self, reason: str) -> None: ...
+    def lost(self, reason: str) -> None: ...
+
+
+@contextlib.asynccontextmanager
+async def asking(port: str) -> AsyncIterator[BoardClient]:
+    """Ask a board that no bridge holds, as another program would."""
+    client = BoardClient(
+        await open_port(port), SystemClock(), BoardRate(), _Unwatched(), first_id=1
+    )
+    try:
+        await client.hello()
+        yield client
+    finally:
+        client.close()
 
 
 @dataclass(frozen=True)

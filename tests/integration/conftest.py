@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from wakebridge.simboard import DeskBoard
 
 from bridges import BridgeProcess, Journal, Owner
 from brokers import Mosquitto, MosquittoFactory, mosquitto
+from wakebridge.simboard import DeskBoard
 
 __all__ = ["mosquitto"]
 

@@ -5,9 +5,9 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from wakebridge.simboard import DeskBoard
 
 from bridges import BridgeProcess, Journal, Owner
+from wakebridge.simboard import DeskBoard
 
 HALF_FRAME = bytes.fromhex("a2626964")
 
