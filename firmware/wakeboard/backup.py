@@ -7,13 +7,15 @@ from binascii import crc32
 
 from micropython import const
 
+from wakeboard.countdown import Countdown
+
 SIZE = 12  # bytes of a checkpoint
 
 _LEFT_S_MAX = const(604800)
 _APPROXIMATE = const(1)
 
 
-def restore(countdown, record):
+def restore(countdown: Countdown, record: bytes) -> None:
     """Take a checkpoint over, marked as approximate; leave the countdown idle when it is not whole.
 
     The time since the checkpoint is told by the ticks, which go on over a soft reset on most ports.

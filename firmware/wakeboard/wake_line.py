@@ -10,7 +10,7 @@ _CONFIRM_MS = const(2000)
 class WakeLine:
     """Decides when to pulse, and times the pulse."""
 
-    def __init__(self, level, pulse_ms, awake_ms):
+    def __init__(self, level: object, pulse_ms: int, awake_ms: int) -> None:
         """`level` sets the line (1: wake), None: there is none.
 
         A host counts as awake for `awake_ms` after each request.
@@ -21,7 +21,7 @@ class WakeLine:
         self.awake_left_ms = self.pulses = 0
         self.set(0)
 
-    def set(self, active):
+    def set(self, active: int) -> None:
         """Begin a pulse (1), or let go of the line (0)."""
         self.active = active
         # until something is due; negative: nothing is
@@ -30,20 +30,20 @@ class WakeLine:
             self.level(active)
             self.pulses += active
 
-    def heard(self):
+    def heard(self) -> None:
         """The host sent a request: it is awake, and what it was to be woken for reached it."""
         self.awake_left_ms = self.awake_ms
         if not self.active:
             self.left_ms = -1
 
-    def wake(self):
+    def wake(self) -> None:
         """Wake the host, unless it turns out to be awake."""
         if self.awake_left_ms > 0:
             self.left_ms = _CONFIRM_MS
         else:
             self.set(1)
 
-    def count(self, ms):
+    def count(self, ms: int) -> None:
         """Let time pass, and do what falls due."""
         self.awake_left_ms = max(0, self.awake_left_ms - ms)
         if self.left_ms >= 0:
