@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import os
 import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,29 @@ async def test_whoever_holds_the_port_is_named(pty_board: PtyBoard, link: Path) 
     finally:
         await holder.communicate(b"")
     assert holders_of(str(link)) == []
+
+
+async def test_whoever_locked_the_port_is_named_and_not_who_else_has_it_open(
+    pty_board: PtyBoard, link: Path
+) -> None:
+    """As the desk board, which has the other side of its own port open."""
+    bystander = await asyncio.create_subprocess_exec(
+        "sh", "-c", 'exec 3<>"$0"; echo open; read line', str(link), stdin=PIPE, stdout=PIPE
+    )
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOLD, str(link), stdin=PIPE, stdout=PIPE
+    )
+    assert bystander.stdout is not None
+    assert holder.stdout is not None
+    try:
+        assert await bystander.stdout.readline() == b"open\n"
+        assert len(holders_of(str(link))) == 1
+        assert await holder.stdout.readline() == b"held\n"
+        (named,) = holders_of(str(link))
+        assert named.endswith(f"(pid {holder.pid})")
+    finally:
+        await holder.communicate(b"")
+        await bystander.communicate(b"\n")
 
 
 @pytest.mark.parametrize("named", ["/dev/serial/by-id/none", "/nowhere"])

@@ -35,21 +35,44 @@ def find_port(named: str | None, pattern: str = BY_ID_GLOB) -> str:
 
 
 def holders_of(path: str) -> list[str]:
-    """Return who has the port open, as `command (pid n)`, as far as this user may see it."""
+    """Return who has the port open, as `command (pid n)`, as far as this user may see it.
+
+    When some of them have locked it, those alone: they are why it cannot be opened.
+    """
     try:
-        device = Path(path).stat().st_rdev
+        status = Path(path).stat()
     except OSError:
         return []
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit() and int(process.name) != os.getpid() and _has(process, device):
-            try:
-                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").split()
-            except OSError:
-                continue
-            command = b" ".join(words).decode(errors="replace")[:_COMMAND_MAX] or "?"
-            found.append(f"{command} (pid {process.name})")
-    return found
+    found = {
+        int(process.name): words
+        for process in Path("/proc").iterdir()
+        if process.name.isdigit()
+        and int(process.name) != os.getpid()
+        and _has(process, status.st_rdev)
+        and (words := _command(process)) is not None
+    }
+    locking = found.keys() & _locking(status)
+    return [f"{words} (pid {pid})" for pid, words in found.items() if not locking or pid in locking]
+
+
+def _command(process: Path) -> str | None:
+    try:
+        words = (process / "cmdline").read_bytes().replace(b"\0", b" ").split()
+    except OSError:
+        return None
+    return b" ".join(words).decode(errors="replace")[:_COMMAND_MAX] or "?"
+
+
+def _locking(status: os.stat_result) -> set[int]:
+    """Return the processes that hold a lock on a file (proc_locks(5))."""
+    major, minor = os.major(status.st_dev), os.minor(status.st_dev)
+    name = f"{major:02x}:{minor:02x}:{status.st_ino}"
+    try:
+        lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    except OSError:
+        return set()
+    # A process that waits for a lock has "->" in the second place.
+    return {int(words[4]) for words in lines if words[1] != "->" and words[5] == name}
 
 
 def _has(process: Path, device: int) -> bool:
