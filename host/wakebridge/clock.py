@@ -11,6 +11,7 @@ import ctypes
 import errno
 import os
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from wakebridge.schedule.instants import Now
@@ -20,6 +21,13 @@ _CLOCK_BOOTTIME = 7
 _TFD_TIMER_ABSTIME = 1
 _TFD_TIMER_CANCEL_ON_SET = 2
 _NS = 1_000_000_000
+
+# adjtimex(2): in `status`, the clock is not synchronized; the answer of a clock that is not.
+_STA_UNSYNC = 0x40
+_TIME_ERROR = 5
+
+# A shorter suspend outlives no connection, and two clocks are never read at quite the same time.
+_SLEPT_MIN_NS = 500_000_000
 
 # The kernel refuses to cancel a disarmed timer, and a step must be noticed even when nothing is
 # planned: with no wall deadline the timer is armed this far ahead.
@@ -40,6 +48,52 @@ class SystemClock:
     def now(self) -> Now:
         """Return CLOCK_REALTIME and CLOCK_BOOTTIME in ns."""
         return Now(time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+
+
+def slept_ns() -> int:
+    """Return for how long the host has been suspended since its boot."""
+    # In this order a pause between the two reads makes it less, which is no suspend.
+    boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return boot_ns - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+class SuspendWatch:
+    """Tells that the host was suspended since the last look. `slept` is `slept_ns` or a test's."""
+
+    def __init__(self, slept: Callable[[], int] = slept_ns) -> None:
+        self._slept = slept
+        self._known_ns = slept()
+
+    def look(self) -> int:
+        """Return for how long the host slept since the last look in ns; 0: it did not."""
+        slept_ns = self._slept()
+        since_ns = slept_ns - self._known_ns
+        self._known_ns = max(self._known_ns, slept_ns)
+        return since_ns if since_ns >= _SLEPT_MIN_NS else 0
+
+
+class _Timex(ctypes.Structure):
+    """The beginning of struct timex; no field after `status` is looked at."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_byte * 512),
+    )
+
+
+def kernel_says_synchronized() -> bool:
+    """Return whether somebody disciplines the wall clock, as NTP daemons tell the kernel.
+
+    A clock that was only read from the battery-backed one at boot, or set by hand, is not.
+    """
+    timex = _Timex(modes=0)  # nothing is changed
+    state: int = ctypes.CDLL(None).adjtimex(ctypes.byref(timex))
+    return 0 <= state < _TIME_ERROR and not timex.status & _STA_UNSYNC
 
 
 class _Timespec(ctypes.Structure):

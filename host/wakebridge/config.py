@@ -45,10 +45,14 @@ class WakeConfig(Section, frozen=True, kw_only=True):
 
 
 class EventsConfig(Section, frozen=True, kw_only=True):
-    """Scheduled events: who administers them, and how long late fires wait after `ready`."""
+    """Scheduled events: who administers them, and how long late fires wait after `ready`.
+
+    `trust_kernel_sync`: a clock that the kernel calls synchronized is believed (E71).
+    """
 
     administrators: tuple[str, ...] = ()
     replay_delay_s: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0
+    trust_kernel_sync: bool = True
 
 
 class AgentConfig(Section, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ ends, then whoever is asking gets an answer, and only then do the writers and th
 
 import asyncio
 import contextlib
+import os
 import secrets
 import signal
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
@@ -21,9 +22,15 @@ from wakebridge.adapters.ovos.adapter import OvosAdapter
 from wakebridge.board.client import BoardClient
 from wakebridge.board.serial_port import SerialOpener
 from wakebridge.board.supervisor import Supervisor
-from wakebridge.clock import DeadlineTimer, SystemClock
+from wakebridge.clock import (
+    DeadlineTimer,
+    SuspendWatch,
+    SystemClock,
+    kernel_says_synchronized,
+)
 from wakebridge.config import Config, ConfigError
 from wakebridge.engine import EventEngine
+from wakebridge.readiness import ServiceManager
 from wakebridge.runner.command import CommandRunner
 from wakebridge.runner.http import Delivery, HttpRunner
 from wakebridge.runner.mqtt import MqttRunner
@@ -69,7 +76,10 @@ class Bridge:
             plan_changed=self._plan_changed,
             replay_delay_s=config.events.replay_delay_s,
             clock_stepped=self._clock_stepped,
+            clock_vouched=(kernel_says_synchronized if config.events.trust_kernel_sync else None),
+            turn_began=self._look_for_suspend,
         )
+        self._suspend = SuspendWatch()
         self.mqtt = None if config.mqtt is None else MqttBus(config.mqtt, self.events, self._tool)
         self.ovos = None
         if config.ovos is not None and config.ovos.enabled:
@@ -122,6 +132,18 @@ class Bridge:
 
     async def _clock_stepped(self, step_ns: int) -> None:
         await self.routines.clock_stepped(step_ns)
+
+    def _look_for_suspend(self) -> None:
+        """Doubt everything that may have died while the host slept, instead of waiting for it."""
+        slept_ns = self._suspend.look()
+        if not slept_ns:
+            return
+        note("resumed", slept_s=round(slept_ns / 1_000_000_000, 3))
+        self.timer.plan_changed()  # a hint that the board pushed meanwhile may be lost
+        if self.mqtt is not None:
+            # Nothing is published on the old connection: unconfirmed, it would be repeated.
+            self.events.bus_down(self.mqtt.name)
+            self.mqtt.connection.reconnect("the host was suspended")
 
     def _hinted(self, event: Event) -> None:
         self.timer.hinted(event)
@@ -231,7 +253,9 @@ async def serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    manager = ServiceManager.of(os.environ)
     async with open_bridge(config) as bridge, contextlib.AsyncExitStack() as stack:
+        stack.callback(manager.close)
         server = None if config.http is None else HttpServer(config.http, bridge)
         if server is not None:
             stack.push_async_callback(server.close)
@@ -243,9 +267,12 @@ async def serve(config: Config) -> None:
             if isinstance(bridge.runner, MqttRunner):
                 await bridge.runner.start()
             await bridge.routines.resume()
+            watched = group.create_task(manager.run())
             note("bridge ready", schedules=len(bridge.events))
+            manager.ready(f"{len(bridge.events)} schedules loaded")
             await stop.wait()
             note("bridge stopping")
+            manager.stopping()
             await bridge.routines.close()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(HUSH_LIMIT_S):
@@ -253,7 +280,7 @@ async def serve(config: Config) -> None:
             if server is not None:
                 await server.close()
             await _cancelled(buses)
-            await _cancelled(core)
+            await _cancelled([*core, watched])
 
 
 async def _cancelled(tasks: Collection[asyncio.Task[object]]) -> None:

@@ -23,7 +23,7 @@ from wakebridge.bus import (
     refusal,
 )
 from wakebridge.clock import Clock
-from wakebridge.engine import Decision, EventEngine, Ready, Request
+from wakebridge.engine import ClockTrust, Decision, EventEngine, Ready, Request
 from wakebridge.schedule.book import Change
 from wakebridge.schedule.instants import Now, format_instant
 from wakebridge.schedule.misfire import Evaluation, Fire, Missed, Schedule
@@ -46,6 +46,10 @@ FIRES_PER_TURN: Final = 32
 
 # How soon a commit that failed after its fire is tried again; until it holds, nothing else leaves.
 COMMIT_RETRY_S: Final = 1.0
+
+# While the clock is not believed, how often it is asked whether somebody has set it meanwhile. An
+# NTP daemon may step the clock first and vouch for it seconds later, and nothing announces that.
+ASK_CLOCK_NS: Final = 30 * 1_000_000_000
 
 _NS_PER_S: Final = 1_000_000_000
 
@@ -92,6 +96,9 @@ class EventService:
     is the optional readiness condition of E53: late fires wait that long after `ready`, or until
     the bus says `replay_now`.
     `clock_stepped` is told of a step of the wall clock in ns, before anything else comes of it.
+    `clock_vouched` says whether somebody vouches for the wall clock, which counts as a sync signal
+    (E71); it is asked only while the clock is not believed. `turn_began` is called first in every
+    turn; a resume of the host brings one about.
     """
 
     def __init__(
@@ -103,6 +110,8 @@ class EventService:
         plan_changed: Callable[[], None],
         replay_delay_s: float = 0.0,
         clock_stepped: Callable[[int], Awaitable[None]] | None = None,
+        clock_vouched: Callable[[], bool] | None = None,
+        turn_began: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine = engine
         self._store = store
@@ -111,6 +120,8 @@ class EventService:
         self._plan_changed = plan_changed
         self._replay_delay_s = replay_delay_s
         self._clock_stepped = clock_stepped
+        self._clock_vouched = clock_vouched
+        self._turn_began = turn_began
         self._buses: dict[str, Bus] = {}
         self._up: set[str] = set()
         self._announced: set[str] = set()
@@ -214,8 +225,11 @@ class EventService:
             self._note_plan(now)
             if self._pending or self._came_up or (self._round and not self._hushed):
                 continue
-            deadlines = (None, None) if self._hushed else self._engine.deadlines()
-            await self._timer.wait(now, *deadlines)
+            wall_ns, boot_ns = (None, None) if self._hushed else self._engine.deadlines()
+            if self._may_be_vouched:
+                ask_ns = now.boot_ns + ASK_CLOCK_NS
+                boot_ns = ask_ns if boot_ns is None else min(boot_ns, ask_ns)
+            await self._timer.wait(now, wall_ns, boot_ns)
 
     async def hush(self) -> None:
         """Fire nothing from now on; return when the fire on its way is committed.
@@ -229,6 +243,7 @@ class EventService:
 
     async def _turn(self) -> None:
         """Do one bounded portion of everything that can be done now."""
+        self._turn_began()
         await self._observe_clock()
         while self._came_up:
             await self._greet(self._came_up.popleft())
@@ -241,7 +256,13 @@ class EventService:
                 await self._evaluate(self._round.popleft())
         await self._answer_batch()
 
+    @property
+    def _may_be_vouched(self) -> bool:
+        return self._clock_vouched is not None and self._engine.clock is ClockTrust.UNSYNCHRONIZED
+
     async def _observe_clock(self) -> None:
+        if self._clock_vouched is not None and self._may_be_vouched:
+            self._sync_signalled |= self._clock_vouched()
         now = self._clock.now()
         step_ns = self._engine.clock_step_ns(now)
         if step_ns:
