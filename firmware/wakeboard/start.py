@@ -9,7 +9,7 @@ import sys
 from micropython import const
 
 import wakeboard
-from wakeboard import config, ports
+from wakeboard import config, loop, ports
 from wakeboard.backup import restore
 from wakeboard.dispatcher import Dispatcher
 from wakeboard.event_log import RING_LEN, EventLog
@@ -27,7 +27,18 @@ def start() -> Firmware:
     """The firmware of this boot, brought up on the first call."""
     if Firmware.live is None:
         Firmware.live = _assemble(ports.find())
-    _let_go()
+        # One of each is made. None instead of a deletion, which would keep the method's code.
+        for once in (Firmware, Dispatcher, EventLog, Link, WakeLine, Decoder):
+            once.__init__ = None
+        Dispatcher.counters = None  # it is overridden
+        del loop.in_registers
+    # Nothing needs these modules any more; their code can be collected.
+    for name in _ONLY_FOR_STARTING:
+        delattr(wakeboard, name)
+    for name in list(sys.modules):
+        if name.startswith("wakeboard.") and not hasattr(wakeboard, name.split(".")[1]):
+            del sys.modules[name]
+    gc.collect()
     return Firmware.live
 
 
@@ -55,7 +66,6 @@ def _assemble(port):
         link = SleepyLink(port, streams)
         link.line = line
         ticks_ms = link.ticks_ms
-        port.clock_quality = getattr(port, "sleep_clock_quality", port.clock_quality)
     else:
         link = Link(*streams)
         if settings["sleep"] != "off":
@@ -104,16 +114,3 @@ def _identity(port, boot_id, faults):
             return identity
         except ValueError:
             identity[-1] = identity[-1][:-1]
-
-
-def _let_go():
-    """Forget what only starting needs, so that its code can be collected: a kilobyte and a half."""
-    for name in _ONLY_FOR_STARTING:
-        delattr(wakeboard, name)
-    for name in list(sys.modules):
-        if name.startswith("wakeboard.") and not hasattr(wakeboard, name.split(".")[1]):
-            del sys.modules[name]
-    # One of each was made. None instead of a deletion, which would keep the method's code.
-    for once in (Firmware, Dispatcher, EventLog, Link, WakeLine, Decoder):
-        once.__init__ = None
-    gc.collect()

@@ -14,7 +14,6 @@ import machine
 from micropython import const
 
 from wakeboard.backup import SIZE, in_file
-from wakeboard.loop import in_registers
 
 _CLOCK_UNKNOWN = const(0)
 
@@ -73,6 +72,8 @@ class Port:
             first = len(region) - count if region.itemsize == 1 else self.first_register
             if first >= 0 and first + count <= len(region):
                 items = "%dB" % count if region.itemsize == 1 else "<%dI" % count
+                from wakeboard.loop import in_registers  # late: it is there for the first start
+
                 part = region[first : first + count]
                 return in_registers(part, items), struct.pack(items, *part), False
         return self.other_store() or self.file_store("wakeboard.bak", True)

@@ -18,14 +18,12 @@ from micropython import const
 from wakeboard import ports
 
 _CLOCK_CRYSTAL = const(1)
-_CLOCK_RC = const(2)
 
 
 class Port(ports.Port):
     """The esp32 port."""
 
     clock_quality = _CLOCK_CRYSTAL
-    sleep_clock_quality = _CLOCK_RC
     sleep_max_ms = 0x7FFFFFFF
 
     def other_store(self):
