@@ -39,6 +39,7 @@ from wakebridge.schedule.instants import Now, format_instant
 from wakebridge.service.board_desk import BoardDesk
 from wakebridge.service.events import EventService
 from wakebridge.service.routines import RoutineService
+from wakebridge.service.tool_desk import ToolDesk
 from wakebridge.service.waking import Armed, Waking
 from wakebridge.store.errors import StateUnreadable
 from wakebridge.store.routines_json import RoutinesJson
@@ -97,8 +98,9 @@ class Bridge:
             self.runner,
             lease=lease,
             draw_id=lambda: f"r-{secrets.token_hex(6)}",
-            mode=config.agent.mode,
-            backend_agent=config.agent.backend,
+        )
+        self.tools = ToolDesk(
+            self.routines, clock, mode=config.agent.mode, backend_agent=config.agent.backend
         )
         self.supervisor = Supervisor(
             SerialOpener(config.board.port, pattern=config.board.glob),
@@ -150,7 +152,7 @@ class Bridge:
 
     async def _tool(self, payload: object, identity: str | None) -> dict[str, object]:
         del identity  # who may use this topic is the broker's decision
-        return await self.routines.call_decoded(payload)
+        return await self.tools.call_decoded(payload)
 
     def _board_up(self, client: BoardClient, hello: Hello) -> None:
         note(

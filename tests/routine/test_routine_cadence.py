@@ -217,7 +217,8 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(data=st.data())
     def withdraw(self, data: st.DataObject) -> None:
         state = self.world.state
-        self.with_any_run(data, lambda run_id: run_queue.withdraw(state, run_id))
+        roots = {run.id: run.lineage for run in state.runs}
+        self.with_any_run(data, lambda run_id: run_queue.withdraw(state, run_id, roots[run_id]))
 
     @rule(session_id=st.sampled_from(SESSIONS))
     def revise(self, session_id: str) -> None:

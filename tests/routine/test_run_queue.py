@@ -183,13 +183,13 @@ def test_work_can_be_taken_back() -> None:
     world.submit(RunKind.INTERACTIVE, "i1")
     world.submit(RunKind.BACKGROUND, "b1")
     world.dispatch()
-    world.apply(run_queue.withdraw(world.state, "b1"))
+    world.apply(run_queue.withdraw(world.state, "b1", SESSION))
     [ended] = world.take(RunEnded)
     assert (ended.run_id, ended.outcome) == ("b1", RunOutcome.CANCELLED)
-    world.apply(run_queue.withdraw(world.state, "i1"))
+    world.apply(run_queue.withdraw(world.state, "i1", SESSION))
     assert [stop.run_id for stop in world.stops()] == ["i1"]
     before = world.state
-    assert run_queue.withdraw(before, "i1") == Change(before)
+    assert run_queue.withdraw(before, "i1", SESSION) == Change(before)
     world.effects.clear()
     world.end("i1", Interrupted("gone"))
     [ended] = world.take(RunEnded)
@@ -222,9 +222,43 @@ def test_a_routine_cannot_be_withdrawn_only_cancelled() -> None:
     world = World()
     world.create(delay_s=1)
     run_id = world.start()
-    refusal = run_queue.withdraw(world.state, run_id)
+    refusal = run_queue.withdraw(world.state, run_id, SESSION)
     assert isinstance(refusal, Refusal)
     assert refusal.code is Code.UNKNOWN_ID
+
+
+def test_work_is_taken_back_in_its_own_session_only() -> None:
+    world = World()
+    world.apply(conversation.open_session(world.state, "other", world.now))
+    world.submit(RunKind.BACKGROUND, "b1")
+    for session_id, code in (("other", Code.UNKNOWN_ID), ("nobody", Code.NO_SESSION)):
+        refusal = run_queue.withdraw(world.state, "b1", session_id)
+        assert isinstance(refusal, Refusal)
+        assert refusal.code is code
+
+
+def test_r21_a_request_that_the_backend_works_on_itself_may_interrupt_too() -> None:
+    world = World()
+    world.create(delay_s=1)
+    run_id = world.start()
+    assert run_queue.active_in(world.state, SESSION) == run_id
+    world.apply(run_queue.preempt(world.state, SESSION))
+    assert [(stop.run_id, stop.reason) for stop in world.stops()] == [(run_id, Stop.PREEMPT)]
+    again = world.state
+    assert run_queue.preempt(again, SESSION) == Change(again)
+    world.end(run_id, Stopped(confirmed=True))
+    assert world.routine().status is Status.INTERRUPTED
+    assert run_queue.active_in(world.state, SESSION) is None
+    idle = world.state
+    assert run_queue.preempt(idle, SESSION) == Change(idle)
+
+
+def test_r21_an_interactive_run_is_not_interrupted_by_another() -> None:
+    world = World()
+    world.submit(RunKind.INTERACTIVE, "i1")
+    world.dispatch()
+    before = world.state
+    assert run_queue.preempt(before, SESSION) == Change(before)
 
 
 def test_the_queue_is_bounded() -> None:

@@ -11,12 +11,15 @@ from routine_world import World
 from wakebridge.routine.change import Code, Refusal
 from wakebridge.routine.envelope import (
     Call,
+    NamedCall,
     ToolInfo,
     answer,
     error_output_of,
     output_of,
     read_call,
+    read_named_call,
 )
+from wakebridge.routine.modes import Caller
 from wakebridge.routine.tool import ARGS_SCHEMA, DESCRIPTION
 from wakebridge.routine.view import view_of, views_of
 
@@ -32,8 +35,7 @@ LIST = {"action": "list"}
             b'{"input":{"action":"list"},"session_id":"s1"}',
             Call(LIST, '{"action":"list"}', "s1"),
         ),
-        (b'{"input": null}', Call(None, "null")),
-        (b'{"raw_input": "[1]"}', Call([1], "[1]")),
+        (b'{"raw_input": "{}", "session_id": "s1"}', Call({}, "{}", "s1")),
     ],
 )
 def test_r7_a_call_has_an_input_or_a_raw_input(body: bytes, call: Call) -> None:
@@ -53,11 +55,12 @@ def test_r7_a_call_has_an_input_or_a_raw_input(body: bytes, call: Call) -> None:
         (b'{"session_id": "s1"}', "input"),
         (b'{"input": {}, "session_id": ""}', "session_id"),
         (b'{"input": {}, "session_id": 4}', None),
-        (b'{"raw_input": "{"}', "raw_input"),
+        (b'{"input": {}, "session_id": "a\\nb"}', "session_id"),
+        (b'{"input": null}', "input"),
+        (b'{"input": [1]}', "input"),
         (b'{"raw_input": 5}', None),
         (b'{"input": {}, "mode": "x"}', None),
         (b'{"input": ' + b"[" * 100_000, None),
-        (b'{"raw_input": "' + b"[" * 100_000 + b'"}', "raw_input"),
         (b'{"input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", None),
     ],
 )
@@ -67,6 +70,46 @@ def test_r7_what_is_not_a_call_is_refused(body: bytes, field: str | None) -> Non
     assert refusal.code is Code.INVALID
     if field is not None:
         assert refusal.field == field
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "null", "[" * 100_000, "list my schedules"])
+def test_r7_what_an_agent_wrote_instead_of_json_is_a_matter_of_the_tool(text: str) -> None:
+    call = read_call(json.dumps({"raw_input": text}).encode())
+    assert isinstance(call, Call)
+    assert call.raw_input == text
+    assert isinstance(call.input, Refusal)
+    assert (call.input.code, call.input.field) == (Code.INVALID, "raw_input")
+
+
+@pytest.mark.parametrize(
+    ("payload", "tool", "agent"),
+    [
+        ({"input": {}}, "schedule", "backend"),
+        ({"input": {}, "agent": "foreground"}, "schedule", "foreground"),
+        ({"input": {}, "tool": "create_agent_task"}, "create_agent_task", "backend"),
+    ],
+)
+def test_r11_where_there_are_no_headers_the_payload_names_tool_and_agent(
+    payload: dict[str, object], tool: str, agent: str
+) -> None:
+    named = read_named_call(payload)
+    assert named == NamedCall(Call({}, "{}"), tool, Caller(agent))
+
+
+@pytest.mark.parametrize(
+    ("payload", "field"),
+    [
+        ([], None),
+        ({"input": {}, "tool": "shell"}, "tool"),
+        ({"input": {}, "tool": ["schedule"]}, "tool"),
+        ({"input": {}, "agent": 1}, "agent"),
+        ({"input": {}, "agent": {}}, "agent"),
+    ],
+)
+def test_r11_a_payload_that_names_neither_is_refused(payload: object, field: str | None) -> None:
+    refusal = read_named_call(payload)
+    assert isinstance(refusal, Refusal)
+    assert (refusal.code, refusal.field) == (Code.INVALID, field)
 
 
 @given(st.binary(max_size=200))

@@ -4,20 +4,31 @@ from typing import Any
 
 import msgspec
 
+from wakebridge.routine import modes
 from wakebridge.routine.change import Code, Refusal
 from wakebridge.routine.limits import ID_MAX_CHARS
+from wakebridge.routine.lineage import is_session_id
 from wakebridge.schedule.instants import format_instant
 
 
 class Call(msgspec.Struct, frozen=True):
     """One call of a tool: its decoded input, and the JSON text that came or would have come.
 
-    `session_id` is the caller's session where the transport or the envelope names one.
+    `input` is a refusal where the text is what an agent wrote and no JSON object: a matter between
+    the tool and the agent. `session_id` is the caller's session where the envelope names one.
     """
 
-    input: object
+    input: dict[str, Any] | Refusal
     raw_input: str
     session_id: str | None = None
+
+
+class NamedCall(msgspec.Struct, frozen=True):
+    """A call with the tool it is for and the agent that makes it."""
+
+    call: Call | Refusal
+    tool: str = modes.SCHEDULE
+    agent: modes.Caller = modes.Caller.BACKEND
 
 
 class ToolInfo(msgspec.Struct, frozen=True):
@@ -69,27 +80,45 @@ def read_call(body: bytes) -> Call | Refusal:
     session_id = None
     if envelope.session_id is not msgspec.UNSET:
         session_id = envelope.session_id
-        if not 0 < len(session_id) <= ID_MAX_CHARS:
-            reason = f"session_id is text of 1 to {ID_MAX_CHARS} characters"
+        if not is_session_id(session_id):
+            reason = f"session_id is text of 1 to {ID_MAX_CHARS} visible characters"
             return Refusal(Code.INVALID, reason, "session_id")
     if envelope.input is not msgspec.UNSET and envelope.raw_input is not msgspec.UNSET:
         reason = "input and raw_input exclude each other: give exactly one of them"
         return Refusal(Code.INVALID, reason, "raw_input")
     if envelope.input is not msgspec.UNSET:
         raw_input = bytes(envelope.input).decode()
-        return _call(raw_input, session_id, "input")
+        value = _object(raw_input, "input")
+        return value if isinstance(value, Refusal) else Call(value, raw_input, session_id)
     if envelope.raw_input is not msgspec.UNSET:
-        return _call(envelope.raw_input, session_id, "raw_input")
+        raw_input = envelope.raw_input
+        return Call(_object(raw_input, "raw_input"), raw_input, session_id)
     reason = 'neither input nor raw_input is given: send {"input": {...}}'
     return Refusal(Code.INVALID, reason, "input")
 
 
-def _call(raw_input: str, session_id: str | None, field: str) -> Call | Refusal:
+def read_named_call(payload: object) -> NamedCall | Refusal:
+    """Return the call in a decoded payload that may name `tool` and `agent` beside the envelope."""
+    if not isinstance(payload, dict):
+        return Refusal(Code.INVALID, 'a tool call is an object: {"input": {...}}')
+    rest = dict(payload)
+    tool, agent = rest.pop("tool", modes.SCHEDULE), rest.pop("agent", modes.Caller.BACKEND)
+    if tool not in (modes.SCHEDULE, modes.CREATE_AGENT_TASK):
+        reason = f"tool is {modes.SCHEDULE} or {modes.CREATE_AGENT_TASK}"
+        return Refusal(Code.INVALID, reason, "tool")
+    if agent not in tuple(modes.Caller):
+        return Refusal(Code.INVALID, "agent is foreground or backend", "agent")
+    return NamedCall(read_call(msgspec.json.encode(rest)), tool, modes.Caller(agent))
+
+
+def _object(text: str, field: str) -> dict[str, Any] | Refusal:
     try:
-        value = msgspec.json.decode(raw_input)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         return Refusal(Code.INVALID, f"{field} is not JSON: {error}", field)
-    return Call(value, raw_input, session_id)
+    if not isinstance(value, dict):
+        return Refusal(Code.INVALID, f"{field} is a JSON object with an action", field)
+    return value
 
 
 def output_of(result: object, timer_error: str) -> str:

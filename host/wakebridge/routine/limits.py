@@ -43,5 +43,15 @@ REVISIONS_MAX = 32
 ID_MAX_CHARS = 200
 """Longest session id, so that a file name can be made of it."""
 
+SESSION_ID_PATTERN = (
+    "^[^\\x00-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202f\\u2060-\\u206f\\ufeff]+$"
+)
+"""What a session id is made of: no control characters, none that are invisible, none that change
+the direction of writing, because ids are shown in logs and on terminals."""
+
+BUSY_LEASE_MAX_S = 3_600
+"""Longest time a backend may hold a session at once: a backend that crashed meanwhile must not keep
+a routine waiting for longer."""
+
 RUN_AT_MAX_CHARS = 64
 """Longest `run_at`: an RFC 3339 instant with nanoseconds and an offset has 35."""

@@ -5,13 +5,27 @@ schedule holds the root and runs in the newest revision. A lineage that was clea
 stays ended for ever: nothing here re-opens one (R22).
 """
 
+import re
+
 import msgspec
 
 from wakebridge.routine.change import Code, Refusal
-from wakebridge.routine.limits import ID_MAX_CHARS, LINEAGES_MAX, REVISIONS_MAX
+from wakebridge.routine.limits import (
+    ID_MAX_CHARS,
+    LINEAGES_MAX,
+    REVISIONS_MAX,
+    SESSION_ID_PATTERN,
+)
 from wakebridge.routine.state import Lineage, LineageStatus
 
 Ledger = tuple[Lineage, ...]
+
+_SESSION_ID = re.compile(SESSION_ID_PATTERN)
+
+
+def is_session_id(text: str) -> bool:
+    """Tell whether a text can be the id of a session."""
+    return 0 < len(text) <= ID_MAX_CHARS and _SESSION_ID.fullmatch(text) is not None
 
 
 def lineage_of(ledger: Ledger, session_id: str) -> Lineage | None:
@@ -39,10 +53,15 @@ def resolve(ledger: Ledger, session_id: str) -> Lineage | Refusal:
     """Return the open lineage of `session_id`, or say why there is none (R10, R22)."""
     lineage = lineage_of(ledger, session_id)
     if lineage is None:
-        return Refusal(Code.NO_SESSION, f"there is no session {session_id!r}", "session_id")
+        return unknown(session_id)
     if lineage.status is not LineageStatus.OPEN:
         return Refusal(Code.SESSION_ENDED, why_ended(lineage), "session_id")
     return lineage
+
+
+def unknown(session_id: str) -> Refusal:
+    """Return the refusal of what needs a session that was never opened (R10)."""
+    return Refusal(Code.NO_SESSION, f"there is no session {session_id!r}", "session_id")
 
 
 def why_ended(lineage: Lineage) -> str:
@@ -137,9 +156,9 @@ def _moved_last(ledger: Ledger, lineage: Lineage) -> Ledger:
 
 
 def _bad_id(session_id: str) -> Refusal | None:
-    if 0 < len(session_id) <= ID_MAX_CHARS and session_id.isprintable():
+    if is_session_id(session_id):
         return None
-    reason = f"a session id is 1 to {ID_MAX_CHARS} printable characters"
+    reason = f"a session id is 1 to {ID_MAX_CHARS} visible characters"
     return Refusal(Code.INVALID, reason, "session_id")
 
 

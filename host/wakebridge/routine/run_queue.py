@@ -85,10 +85,13 @@ def submit(
     return Change(msgspec.structs.replace(state, runs=(*state.runs, run), lineages=ledger))
 
 
-def withdraw(state: RoutineState, run_id: str) -> Change | Refusal:
+def withdraw(state: RoutineState, run_id: str, session_id: str) -> Change | Refusal:
     """Take back interactive or background work: out of the queue, or a request to stop it."""
+    conversation = lineage.lineage_of(state.lineages, session_id)
+    if conversation is None:
+        return lineage.unknown(session_id)
     run = run_of(state, run_id)
-    if run is None or run.routine_id is not None:
+    if run is None or run.routine_id is not None or run.lineage != conversation.root:
         return Refusal(Code.UNKNOWN_ID, f"there is no run {run_id!r} to take back", "run_id")
     if run.phase is Phase.QUEUED:
         gone = RunEnded(
@@ -99,6 +102,21 @@ def withdraw(state: RoutineState, run_id: str) -> Change | Refusal:
         return Change(state)
     stopping = with_run(state, msgspec.structs.replace(run, stop=Stop.CANCEL))
     return Change(stopping, (StopRun(run.id, Stop.CANCEL),))
+
+
+def active_in(state: RoutineState, root: str) -> str | None:
+    """Return the id of the run that works in a conversation now, or None."""
+    active = (run.id for run in state.runs if run.lineage == root and run.phase is Phase.ACTIVE)
+    return next(active, None)
+
+
+def preempt(state: RoutineState, root: str) -> Change:
+    """Ask what is active in a conversation to stop, for a request the backend works on itself."""
+    active = next((r for r in state.runs if r.lineage == root and r.phase is Phase.ACTIVE), None)
+    if active is None or active.kind is RunKind.INTERACTIVE or active.stop is not None:
+        return Change(state)
+    stopping = with_run(state, msgspec.structs.replace(active, stop=Stop.PREEMPT))
+    return Change(stopping, (StopRun(active.id, Stop.PREEMPT),))
 
 
 def dispatch(
@@ -217,9 +235,6 @@ def _claim(state: RoutineState, pending: Sequence[Run], now: Now) -> Change:
 
 
 def _preempt(state: RoutineState, active: Run | None, pending: Sequence[Run]) -> Change:
-    if active is None or active.kind is RunKind.INTERACTIVE or active.stop is not None:
+    if active is None or not any(run.interrupts for run in pending):
         return Change(state)
-    if not any(run.interrupts for run in pending):
-        return Change(state)
-    stopping = with_run(state, msgspec.structs.replace(active, stop=Stop.PREEMPT))
-    return Change(stopping, (StopRun(active.id, Stop.PREEMPT),))
+    return preempt(state, active.lineage)

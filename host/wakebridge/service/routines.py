@@ -9,25 +9,20 @@ import asyncio
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
-
-import msgspec
+from typing import Final, NamedTuple, Protocol
 
 from wakebridge.board.errors import LinkError
 from wakebridge.clock import Clock
 from wakebridge.routine import (
     clock_step,
     conversation,
-    delegation,
-    envelope,
-    modes,
+    lineage,
     occurrence,
     routine,
     run_queue,
-    tool,
-    view,
 )
 from wakebridge.routine import wake as wakes
+from wakebridge.routine.busy import BusySessions
 from wakebridge.routine.change import (
     Append,
     Change,
@@ -40,6 +35,7 @@ from wakebridge.routine.change import (
     StartRun,
     StopRun,
 )
+from wakebridge.routine.limits import NS_PER_S
 from wakebridge.routine.occurrence import Interrupted, Outcome
 from wakebridge.routine.state import RoutineState, RunKind, next_due
 from wakebridge.runner.port import Runner, request_of
@@ -57,13 +53,6 @@ _NO_CURSOR: Final = (bytes(8), 0)
 
 # How soon the end of a run is saved again after the disk refused it.
 SAVE_RETRY_S: Final = 1.0
-
-TOOLS: Final = {
-    modes.SCHEDULE: envelope.ToolInfo(modes.SCHEDULE, tool.DESCRIPTION, tool.ARGS_SCHEMA),
-    modes.CREATE_AGENT_TASK: envelope.ToolInfo(
-        modes.CREATE_AGENT_TASK, delegation.DESCRIPTION, delegation.ARGS_SCHEMA
-    ),
-}
 
 Transition = Callable[[RoutineState, Now], Change | Refusal]
 
@@ -90,6 +79,12 @@ class Transcripts(Protocol):
     def read(self, session_id: str) -> Transcript:
         """Return everything in a session's transcript, or raise `StoreError`."""
         ...
+
+
+class Held(NamedTuple):
+    """A session in which nothing starts. `run_id` is the run that works in it already, or None."""
+
+    run_id: str | None
 
 
 class Countdown(Protocol):
@@ -129,8 +124,6 @@ class RoutineService:
         *,
         lease: int,
         draw_id: Callable[[], str],
-        mode: modes.InputMode = modes.InputMode.TEXT,
-        backend_agent: bool = True,
     ) -> None:
         self._store = store
         self._transcripts = transcripts
@@ -139,8 +132,6 @@ class RoutineService:
         self._runner = runner
         self._lease = lease
         self._draw_id = draw_id
-        self.mode = mode
-        self.backend_agent = backend_agent
         self._state = RoutineState()
         self._unavailable: str | None = "the routines have not been loaded"
         self._unread_cursor = _NO_CURSOR
@@ -148,6 +139,8 @@ class RoutineService:
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._stops: set[asyncio.Task[None]] = set()
         self._closing = False
+        self._busy = BusySessions()
+        self._busy_ends: asyncio.TimerHandle | None = None
         self.observers: list[Callable[[Effect], None]] = []
 
     # -- start and stop ---------------------------------------------------------------------------
@@ -184,6 +177,8 @@ class RoutineService:
     async def close(self) -> None:
         """Stop the runs and record them as interrupted, with what they had so far (R48)."""
         self._closing = True
+        if self._busy_ends is not None:
+            self._busy_ends.cancel()
         for task in [*self._runs.values(), *self._stops]:
             task.cancel()
         await asyncio.gather(*self._runs.values(), *self._stops, return_exceptions=True)
@@ -252,111 +247,17 @@ class RoutineService:
         if self._unavailable is None:
             await self._transition(lambda state, now: clock_step.clock_stepped(state, step_ns, now))
 
-    # -- the tool ---------------------------------------------------------------------------------
+    # -- asked for by agents ----------------------------------------------------------------------
 
-    def tools(self, caller: modes.Caller) -> list[envelope.ToolInfo]:
-        """Return the tools that `caller` has (R11); none while the state is unreadable (R31)."""
-        if self._unavailable is not None:
-            return []
-        return [TOOLS[name] for name in modes.tools_of(self.mode, self.backend_agent, caller)]
-
-    async def call(
-        self,
-        body: bytes,
-        *,
-        tool_name: str = modes.SCHEDULE,
-        session_id: str | None = None,
-        caller: modes.Caller = modes.Caller.BACKEND,
-    ) -> envelope.ToolAnswer:
-        """Answer one call of a tool in the envelope that all tools share (R7, R8).
-
-        `session_id` is the caller's session where the transport knows it; one in the envelope
-        goes before.
-        """
-        called = self._clock.now()
-        read = envelope.read_call(body)
-        output: str | Refusal
-        if isinstance(read, Refusal):
-            output = read
-        elif tool_name == modes.CREATE_AGENT_TASK:
-            output = await self._delegate(read.input, read.session_id or session_id)
-        else:
-            output = await self._output(read.input, read.session_id or session_id, caller)
-        return envelope.answer(
-            TOOLS[tool_name],
-            "" if isinstance(read, Refusal) else read.raw_input,
-            envelope.error_output_of(output) if isinstance(output, Refusal) else output,
-            is_error=isinstance(output, Refusal),
-            duration_ms=(self._clock.now().boot_ns - called.boot_ns) // 1_000_000,
-            called_ns=called.wall_ns,
-        )
-
-    async def call_decoded(self, payload: object) -> dict[str, object]:
-        """Answer one call of the schedule tool that a transport has decoded already."""
-        answered: dict[str, object] = msgspec.to_builtins(
-            await self.call(msgspec.json.encode(payload))
-        )
-        return answered
-
-    async def _delegate(self, value: object, session_id: str | None) -> str | Refusal:
-        """Hand a task of the foreground to the backend agent (R11)."""
-        refusal = modes.refused_delegation(self.mode, self.backend_agent)
-        if refusal is not None:
-            return refusal
-        asked = delegation.parse(value)
-        if isinstance(asked, Refusal):
-            return asked
-        if session_id is None:
-            return Refusal(Code.NO_SESSION, "session_id is missing", "session_id")
-        submitted = await self.submit(RunKind.INTERACTIVE, asked.task, session_id)
-        if isinstance(submitted, Refusal):
-            return submitted
-        return envelope.output_of({"delegated": True}, "")
-
-    async def _output(
-        self, value: object, session_id: str | None, caller: modes.Caller
-    ) -> str | Refusal:
-        """Carry out one request; return the output with its `timer_error` (R8), or why not."""
-        if self._unavailable is not None:
-            return Refusal(Code.INTERNAL, f"the schedule tool is off: {self._unavailable}")
-        request = tool.parse(value)
-        match request:
-            case Refusal():
-                return request
-            case tool.List():
-                timer_error = await self._countdown().confirm()
-                return envelope.output_of(view.views_of(self._state), timer_error)
-            case tool.Create(definition=definition):
-                changed = await self._create(definition, session_id, caller)
-            case tool.Update(id=routine_id, definition=definition):
-                changed = await self._transition(
-                    lambda state, now: routine.update(state, routine_id, definition, now)
-                )
-            case tool.Cancel(id=routine_id):
-                changed = await self._transition(
-                    lambda state, now: routine.cancel(state, routine_id, now)
-                )
-        if isinstance(changed, Refusal):
-            return changed
-        assert changed.routine is not None
-        timer_error = await self._countdown().confirm()
-        return envelope.output_of(view.view_of(self._state, changed.routine), timer_error)
-
-    async def _create(
-        self, definition: routine.Definition, session_id: str | None, caller: modes.Caller
-    ) -> Change | Refusal:
+    async def create(self, definition: routine.Definition, session_id: str) -> Change | Refusal:
         """Create a routine, unless the board is away or its countdown is another's (R9, R10)."""
-        refusal = modes.refused_creation(self.mode, self.backend_agent, caller)
-        if refusal is not None:
-            return refusal
-        if session_id is None:
-            reason = "session_id is missing: a schedule continues in a backend session"
-            return Refusal(Code.NO_SESSION, reason, "session_id")
-        routine_id, session = self._draw_id(), session_id
+        if self._unavailable is not None:
+            return _off(self._unavailable)
+        routine_id = self._draw_id()
 
         def transition(state: RoutineState, now: Now) -> Change | Refusal:
             return routine.create(
-                state, definition, routine_id=routine_id, session_id=session, now=now
+                state, definition, routine_id=routine_id, session_id=session_id, now=now
             )
 
         # A request that is wrong in itself is told so without asking the board.
@@ -375,6 +276,20 @@ class RoutineService:
                 f" ({reading.remaining_ms / 1000:.0f} s left): cancel it or wait for it",
             )
         return await self._transition(transition)
+
+    async def update(self, routine_id: str, definition: routine.Definition) -> Change | Refusal:
+        """Replace a routine that is stopped or pending (R3)."""
+        return await self._transition(
+            lambda state, now: routine.update(state, routine_id, definition, now)
+        )
+
+    async def cancel(self, routine_id: str) -> Change | Refusal:
+        """Cancel future runs, and ask a running one to stop (R4)."""
+        return await self._transition(lambda state, now: routine.cancel(state, routine_id, now))
+
+    async def timer_error(self) -> str:
+        """Return what keeps the countdown from being confirmed, empty for nothing (R8)."""
+        return await self._countdown().confirm()
 
     # -- conversations ----------------------------------------------------------------------------
 
@@ -406,12 +321,14 @@ class RoutineService:
             )
         )
 
+    # -- work in conversations --------------------------------------------------------------------
+
     async def submit(
         self, kind: RunKind, task: str, session_id: str, *, interrupts: bool = False
-    ) -> Change | Refusal:
-        """Queue an interactive request or background work in a session (R21)."""
+    ) -> str | Refusal:
+        """Queue an interactive request or background work in a session; return its run id (R21)."""
         run_id = self._draw_id()
-        return await self._transition(
+        queued = await self._transition(
             lambda state, now: run_queue.submit(
                 state,
                 kind,
@@ -422,24 +339,82 @@ class RoutineService:
                 interrupts=interrupts,
             )
         )
+        return queued if isinstance(queued, Refusal) else run_id
 
-    async def transcript(self, session_id: str) -> Sequence[Entry]:
+    async def withdraw(self, session_id: str, run_id: str) -> Change | Refusal:
+        """Take such work back: out of the queue, or a request to stop it."""
+        return await self._transition(
+            lambda state, _now: run_queue.withdraw(state, run_id, session_id)
+        )
+
+    async def session_busy(
+        self, session_id: str, lease_s: float, *, interrupts: bool = False
+    ) -> Held | Refusal:
+        """Start nothing in a session for so long, or until `session_idle` (R21).
+
+        For a backend that works in it without the bridge; not kept over a restart. The answer
+        names the run that the bridge has in the session already. With `interrupts` that run is
+        asked to stop, as by an interactive request.
+        """
+        conversation_of = lineage.resolve(self._state.lineages, session_id)
+        if isinstance(conversation_of, Refusal):
+            return conversation_of
+        root = conversation_of.root
+        until_ns = self._clock.now().boot_ns + round(lease_s * NS_PER_S)
+        self._busy.hold(root, until_ns)
+        self._await_lease_end()
+        # Behind a transition that may be starting a run there right now.
+        seen = await self._transition(
+            lambda state, _now: run_queue.preempt(state, root) if interrupts else Change(state)
+        )
+        return seen if isinstance(seen, Refusal) else Held(run_queue.active_in(self._state, root))
+
+    async def session_idle(self, session_id: str) -> Change | Refusal:
+        """End what `session_busy` began: what waits in the session may start."""
+        conversation_of = lineage.resolve(self._state.lineages, session_id)
+        if isinstance(conversation_of, Refusal):
+            return conversation_of
+        self._busy.release(conversation_of.root)
+        return await self._transition(lambda state, _now: Change(state))
+
+    def _await_lease_end(self) -> None:
+        """See to it that what waits is started when the next lease ends."""
+        if self._busy_ends is not None:
+            self._busy_ends.cancel()
+            self._busy_ends = None
+        now_ns = self._clock.now().boot_ns
+        end_ns = self._busy.next_end_ns(now_ns)
+        if end_ns is not None and not self._closing:
+            # A little more, so that the lease has ended on the other clock as well.
+            delay_s = (end_ns - now_ns) / NS_PER_S + 1e-3
+            self._busy_ends = asyncio.get_running_loop().call_later(delay_s, self._lease_ended)
+
+    def _lease_ended(self) -> None:
+        self._busy_ends = None
+        self._await_lease_end()
+        resumed = asyncio.create_task(self.resume(), name="a lease ended")
+        self._stops.add(resumed)
+        resumed.add_done_callback(self._stops.discard)
+
+    async def transcript(self, session_id: str) -> Sequence[Entry] | Refusal:
         """Return a session's transcript, oldest line first. Raises `StoreError`."""
-        return (await asyncio.to_thread(self._transcripts.read, session_id)).entries
+        entries = (await asyncio.to_thread(self._transcripts.read, session_id)).entries
+        known = entries or lineage.lineage_of(self._state.lineages, session_id)
+        return entries if known else lineage.unknown(session_id)
 
     # -- the writer -------------------------------------------------------------------------------
 
     async def _transition(self, make: Transition, *, dispatch: bool = True) -> Change | Refusal:
         """Compute, save, take over, carry out; a failed save leaves everything as it was."""
         if self._unavailable is not None:
-            return Refusal(Code.INTERNAL, f"the schedule tool is off: {self._unavailable}")
+            return _off(self._unavailable)
         async with self._writing:
             now = self._clock.now()
             change = make(self._state, now)
             if isinstance(change, Refusal):
                 return change
             if dispatch and self._runner is not None and not self._closing:
-                started = run_queue.dispatch(change.state, now)
+                started = run_queue.dispatch(change.state, now, self._busy.roots(now.boot_ns))
                 change = Change(started.state, change.effects + started.effects, change.routine)
             if change.state is not self._state:
                 try:
@@ -513,3 +488,7 @@ class RoutineService:
         assert self._runner is not None
         confirmed = await self._runner.cancel(effect.run_id)
         log.info("run %s: stop %s", effect.run_id, "confirmed" if confirmed else "not confirmed")
+
+
+def _off(problem: str) -> Refusal:
+    return Refusal(Code.INTERNAL, f"the schedule tool is off: {problem}")

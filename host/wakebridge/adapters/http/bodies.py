@@ -1,13 +1,23 @@
 """The bodies of requests and answers: what is read is checked, what is written is documented."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from wakebridge.routine.limits import DELAY_MAX_S, ID_MAX_CHARS, TASK_MAX_CHARS
-from wakebridge.routine.state import RunKind
+from wakebridge.routine.limits import (
+    BUSY_LEASE_MAX_S,
+    DELAY_MAX_S,
+    ID_MAX_CHARS,
+    SESSION_ID_PATTERN,
+    TASK_MAX_CHARS,
+)
+from wakebridge.runner.messages import Report
 
-SessionId = Annotated[str, msgspec.Meta(min_length=1, max_length=ID_MAX_CHARS)]
+__all__ = ["Report"]
+
+SessionId = Annotated[
+    str, msgspec.Meta(min_length=1, max_length=ID_MAX_CHARS, pattern=SESSION_ID_PATTERN)
+]
 Reason = Annotated[str, msgspec.Meta(max_length=1000)]
 
 
@@ -15,12 +25,20 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Base of the request bodies: an unknown field is an error."""
 
 
-class ToolCall(Body, frozen=True, kw_only=True):
+class _ToolCall(Body, frozen=True, kw_only=True):
     """One call of a tool: exactly one of `input` and `raw_input`, its JSON text."""
 
     input: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     raw_input: str | msgspec.UnsetType = msgspec.UNSET
     session_id: SessionId | msgspec.UnsetType = msgspec.UNSET
+
+
+ToolCall = Annotated[
+    _ToolCall,
+    msgspec.Meta(
+        extra_json_schema={"oneOf": [{"required": ["input"]}, {"required": ["raw_input"]}]}
+    ),
+]
 
 
 class OpenSession(Body, frozen=True, kw_only=True):
@@ -54,8 +72,19 @@ class SubmitRun(Body, frozen=True, kw_only=True):
     `interrupts` lets an interactive request stop scheduled or background work.
     """
 
-    kind: RunKind
-    task: Annotated[str, msgspec.Meta(min_length=1, max_length=TASK_MAX_CHARS)]
+    kind: Literal["interactive", "background"]
+    task: Annotated[str, msgspec.Meta(min_length=1, max_length=TASK_MAX_CHARS, pattern=r"\S")]
+    interrupts: bool = False
+
+
+class Busy(Body, frozen=True, kw_only=True):
+    """For how long the backend works in a session without the bridge; say it again to go on.
+
+    With `interrupts` it is an interactive request that is worked on, which asks scheduled or
+    background work that is active in the session to stop.
+    """
+
+    lease_s: Annotated[float, msgspec.Meta(gt=0, le=BUSY_LEASE_MAX_S)]
     interrupts: bool = False
 
 
@@ -77,13 +106,25 @@ class SchedulerRequest(Body, frozen=True, kw_only=True):
 
     data: dict[str, Any]
     context: dict[str, Any]
-    route: str = "mqtt"
+    route: Literal["mqtt", "ovos"] = "mqtt"
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """It is done, and durable."""
 
     ok: bool = True
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    """The work is queued, and durable. `run_id` is what it has in the session's transcript."""
+
+    run_id: str
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """No new run starts in the session. `active_run` is the bridge's run that works in it now."""
+
+    active_run: str | None
 
 
 class Timer(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,21 +9,17 @@ from wakebridge.routine.change import Change, Entry, Refusal
 from wakebridge.routine.modes import Caller
 from wakebridge.routine.state import RoutineState, RunKind
 from wakebridge.service.board_desk import Lent
+from wakebridge.service.routines import Held
 from wakebridge.wake.reconciler import TimerReading
 from wakewire.messages import Hello
 
 
-class Routines(Protocol):
-    """The writer of routines."""
+class Tools(Protocol):
+    """The tools of agents."""
 
     @property
     def unavailable(self) -> str | None:
-        """Why there is no schedule tool, None when there is one."""
-        ...
-
-    @property
-    def state(self) -> RoutineState:
-        """The committed state."""
+        """Why there is no tool, None when there is one."""
         ...
 
     def tools(self, caller: Caller) -> list[envelope.ToolInfo]:
@@ -32,7 +28,7 @@ class Routines(Protocol):
 
     async def call(
         self,
-        body: bytes,
+        call: envelope.Call | Refusal,
         *,
         tool_name: str = "schedule",
         session_id: str | None = None,
@@ -41,7 +37,21 @@ class Routines(Protocol):
         """Answer one call of a tool."""
         ...
 
-    async def transcript(self, session_id: str) -> Sequence[Entry]:
+
+class Routines(Protocol):
+    """The writer of routines."""
+
+    @property
+    def unavailable(self) -> str | None:
+        """Why the state cannot be read, None when it can."""
+        ...
+
+    @property
+    def state(self) -> RoutineState:
+        """The committed state."""
+        ...
+
+    async def transcript(self, session_id: str) -> Sequence[Entry] | Refusal:
         """Return a session's transcript. Raises `StoreError`."""
         ...
 
@@ -65,8 +75,22 @@ class Routines(Protocol):
 
     async def submit(
         self, kind: RunKind, task: str, session_id: str, *, interrupts: bool = False
-    ) -> Change | Refusal:
-        """Queue an interactive request or background work."""
+    ) -> str | Refusal:
+        """Queue an interactive request or background work; return its run id."""
+        ...
+
+    async def withdraw(self, session_id: str, run_id: str) -> Change | Refusal:
+        """Take such work back."""
+        ...
+
+    async def session_busy(
+        self, session_id: str, lease_s: float, *, interrupts: bool = False
+    ) -> Held | Refusal:
+        """Start nothing in a session for so long."""
+        ...
+
+    async def session_idle(self, session_id: str) -> Change | Refusal:
+        """Let what waits in a session start."""
         ...
 
 
@@ -122,6 +146,11 @@ class Services(Protocol):
     @property
     def routines(self) -> Routines:
         """The writer of routines."""
+        ...
+
+    @property
+    def tools(self) -> Tools:
+        """The tools of agents."""
         ...
 
     @property

@@ -1,6 +1,7 @@
 """Listening: a TCP port, and when configured a Unix socket with mode 0600."""
 
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -9,6 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
+from wakebridge import holders
 from wakebridge.adapters.http.app import make_app
 from wakebridge.adapters.http.config import HttpConfig
 from wakebridge.adapters.http.ports import Services
@@ -33,16 +35,22 @@ class HttpServer:
         )
         self.port = config.port
         self._closed = False
+        self._owns_socket = False
 
     async def start(self) -> None:
-        """Listen. Raises OSError, for example when the port is taken."""
+        """Listen. Raises OSError with a sentence for a person, such as that the port is taken."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._config.host, self._config.port)
-        await site.start()
+        host, port = self._config.host, self._config.port
+        try:
+            await web.TCPSite(self._runner, host, port).start()
+        except OSError as error:
+            raise OSError(_why_not(host, port, error)) from error
         self.port = self._runner.addresses[0][1]
-        log.info("http: listening on %s port %d", self._config.host, self.port)
+        log.info("http: listening on %s port %d", host, self.port)
         if self._config.unix_socket is not None:
-            await web.SockSite(self._runner, _private_socket(self._config.unix_socket)).start()
+            listener = _private_socket(self._config.unix_socket)
+            self._owns_socket = True
+            await web.SockSite(self._runner, listener).start()
             log.info("http: listening on %s", self._config.unix_socket)
 
     async def close(self) -> None:
@@ -57,26 +65,54 @@ class HttpServer:
         self._remove_socket()
 
     def _remove_socket(self) -> None:
-        if self._config.unix_socket is not None:
+        if self._config.unix_socket is not None and self._owns_socket:
             with contextlib.suppress(OSError):
                 Path(self._config.unix_socket).unlink()
+
+
+def _why_not(host: str, port: int, error: OSError) -> str:
+    """Return why we cannot listen, as a sentence."""
+    place = f"http: {host} port {port}"
+    if error.errno == errno.EADDRINUSE:
+        by_whom = [each for pid in holders.listening(port) if (each := holders.command_of(pid))]
+        return f"{place} is taken by {', '.join(by_whom) or 'a process of another user'}"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{place}: this machine has no such address"
+    if isinstance(error, socket.gaierror):
+        return f"{place}: no address is known for this name"
+    if error.errno == errno.EACCES:
+        return f"{place}: ports below 1024 are not for this user"
+    return f"{place}: {error.strerror or error}"
 
 
 def _private_socket(path: str) -> socket.socket:
     """Return a socket bound to `path` that only our own user can connect to.
 
-    It is bound under a umask of 0177, so there is no moment at which others could connect.
+    It is bound under a umask of 0177, so there is no moment at which others could connect. Raises
+    OSError with a sentence, also when somebody listens there.
     """
-    with contextlib.suppress(FileNotFoundError):
-        if Path(path).is_socket():
-            Path(path).unlink()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    before = os.umask(0o177)
     try:
-        listener.bind(path)
-    except OSError:
+        _remove_stale(path)
+        before = os.umask(0o177)
+        try:
+            listener.bind(path)
+        finally:
+            os.umask(before)
+    except OSError as error:
         listener.close()
-        raise
-    finally:
-        os.umask(before)
+        raise OSError(f"http: {path} cannot be made: {error.strerror or error}") from error
     return listener
+
+
+def _remove_stale(path: str) -> None:
+    """Remove the socket that a killed bridge has left, but not one that is listened to."""
+    if not Path(path).is_socket():
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as trial:
+        try:
+            trial.connect(path)
+        except ConnectionRefusedError:
+            Path(path).unlink()
+            return
+    raise OSError("another program listens on it")
