@@ -291,6 +291,15 @@ class BridgeProcess:
         """Return the whole of `/api/health`."""
         return (await self.http("GET", "/api/health")).body
 
+    async def at_rest(self) -> Any:
+        """Return the health of a bridge that has nothing left to do: it stays the same."""
+        async with asyncio.timeout(WAIT_S):
+            before, now = None, await self.health()
+            while now != before:
+                await asyncio.sleep(0.1)
+                before, now = now, await self.health()
+            return now
+
     async def timer(self) -> Any:
         """Return the live countdown as `/api/mcu/timer` reads it."""
         answer = await self.http("GET", "/api/mcu/timer")

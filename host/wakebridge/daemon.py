@@ -41,10 +41,11 @@ from wakebridge.service.events import EventService
 from wakebridge.service.routines import RoutineService
 from wakebridge.service.tool_desk import ToolDesk
 from wakebridge.service.waking import Armed, Waking
+from wakebridge.store import private_files
 from wakebridge.store.errors import StateUnreadable
 from wakebridge.store.routines_json import RoutinesJson
 from wakebridge.store.schedules_sqlite import SchedulesSqlite
-from wakebridge.store.state_lock import StateLock
+from wakebridge.store.state_lock import RoutinesLock, StateLock
 from wakebridge.store.transcripts import Transcripts
 from wakebridge.timeline import note
 from wakewire.messages import Event, Hello
@@ -237,6 +238,7 @@ async def open_bridge(config: Config) -> AsyncIterator[Bridge]:
     async with contextlib.AsyncExitStack() as stack:
         state_dir = await asyncio.to_thread(_private_directory, config.state_dir)
         stack.callback(StateLock(state_dir).release)
+        stack.callback(RoutinesLock(Path(config.config_dir)).release)
         store = SchedulesSqlite(state_dir / "schedules.db")
         stack.callback(store.close)
         timer = DeadlineTimer()
@@ -296,9 +298,9 @@ async def _cancelled(tasks: Collection[asyncio.Task[object]]) -> None:
 def _private_directory(path: str) -> Path:
     directory = Path(path)
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_files.make_directory(directory)
     except OSError as error:
-        raise StateUnreadable(f"{directory} cannot be made: {error.strerror}") from error
+        raise StateUnreadable(private_files.sentence(directory, error)) from error
     return directory
 
 

@@ -2,17 +2,14 @@
 
 import contextlib
 import glob
-import os
 import stat
 from pathlib import Path
 from typing import Final
 
+from wakebridge import holders
 from wakebridge.board.errors import PortAmbiguous, PortMissing
 
 BY_ID_GLOB: Final = "/dev/serial/by-id/*"
-
-# Characters of a command line that suffice to recognise who holds the port.
-_COMMAND_MAX: Final = 80
 
 
 def find_port(named: str | None, pattern: str = BY_ID_GLOB) -> str:
@@ -43,41 +40,14 @@ def holders_of(path: str) -> list[str]:
         status = Path(path).stat()
     except OSError:
         return []
-    found = {
-        int(process.name): words
-        for process in Path("/proc").iterdir()
-        if process.name.isdigit()
-        and int(process.name) != os.getpid()
-        and _has(process, status.st_rdev)
-        and (words := _command(process)) is not None
-    }
-    locking = found.keys() & _locking(status)
-    return [f"{words} (pid {pid})" for pid, words in found.items() if not locking or pid in locking]
+    having = {pid for pid in holders.processes() if _has(pid, status.st_rdev)}
+    pids = having & holders.locking(status) or having
+    return [each for pid in sorted(pids) if (each := holders.command_of(pid)) is not None]
 
 
-def _command(process: Path) -> str | None:
+def _has(pid: int, device: int) -> bool:
     try:
-        words = (process / "cmdline").read_bytes().replace(b"\0", b" ").split()
-    except OSError:
-        return None
-    return b" ".join(words).decode(errors="replace")[:_COMMAND_MAX] or "?"
-
-
-def _locking(status: os.stat_result) -> set[int]:
-    """Return the processes that hold a lock on a file (proc_locks(5))."""
-    major, minor = os.major(status.st_dev), os.minor(status.st_dev)
-    name = f"{major:02x}:{minor:02x}:{status.st_ino}"
-    try:
-        lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
-    except OSError:
-        return set()
-    # A process that waits for a lock has "->" in the second place.
-    return {int(words[4]) for words in lines if words[1] != "->" and words[5] == name}
-
-
-def _has(process: Path, device: int) -> bool:
-    try:
-        for link in (process / "fd").iterdir():
+        for link in Path(f"/proc/{pid}/fd").iterdir():
             # Only what is open as a terminal: stat of anything else may block or lie.
             with contextlib.suppress(OSError):
                 status = link.stat()

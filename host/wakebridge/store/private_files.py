@@ -22,6 +22,28 @@ _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno
 _TEMPORARY: Final = ".tmp"
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory, and what is missing above it, each with mode 0700 whatever the umask.
+
+    One that is there already stays as it is: it may be shared for a reason.
+    """
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    with suppress(FileExistsError):
+        path.mkdir(DIRECTORY_MODE)
+        path.chmod(DIRECTORY_MODE)
+    if not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is not a directory", str(path))
+
+
+def sentence(path: Path, error: OSError) -> str:
+    """Return why a path cannot be used, for a person."""
+    if error.errno == errno.ELOOP:
+        return f"{path} is a symbolic link, which is refused"
+    return f"{path} cannot be used: {error.strerror or error}"
+
+
 @contextmanager
 def directory(base: Path, *names: str, create: bool = False) -> Iterator[int]:
     """Open `base/names...` and give its descriptor.
@@ -30,9 +52,8 @@ def directory(base: Path, *names: str, create: bool = False) -> Iterator[int]:
     `create`, what is missing is made durable and mode 0700, and a looser mode of the last one is
     tightened.
     """
-    if create and not base.is_dir():
-        base.mkdir(mode=DIRECTORY_MODE, parents=True)
-        base.chmod(DIRECTORY_MODE)
+    if create:
+        make_directory(base)
     descriptor = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for name in names:

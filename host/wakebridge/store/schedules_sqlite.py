@@ -23,6 +23,7 @@ from wakebridge.schedule.misfire import Schedule
 from wakebridge.schedule.rules import Local
 from wakebridge.schedule.stored import decode_stored, encode_stored
 from wakebridge.schedule.zones import zone_rules_version
+from wakebridge.store import private_files
 from wakebridge.store.errors import StateUnreadable, StoreError
 
 SCHEMA_VERSION: Final = 1
@@ -123,22 +124,29 @@ def _open(path: Path) -> sqlite3.Connection:
     # the log files inherit the mode from it.
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        os.fchmod(descriptor, 0o600)
+        os.fchmod(descriptor, private_files.FILE_MODE)
         os.close(descriptor)
+    except OSError as error:
+        raise StateUnreadable(private_files.sentence(path, error)) from error
+    try:
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    except (OSError, sqlite3.Error) as error:
+    except sqlite3.Error as error:
         raise StateUnreadable(f"{path} cannot be opened: {error}") from error
     try:
-        db.execute("PRAGMA journal_mode=WAL")
-        db.execute("PRAGMA synchronous=FULL")
-        db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+        # Before anything is set: what is not ours is left as it is.
         version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            _create(db)
-        elif version != SCHEMA_VERSION:
+        (table_count,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if version == 0 and table_count:
+            raise StateUnreadable(f"{path} is a database of another program")
+        if version not in {0, SCHEMA_VERSION}:
             raise StateUnreadable(
                 f"{path} has schema version {version}; this program reads {SCHEMA_VERSION}"
             )
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+        if version == 0:
+            _create(db)
     except sqlite3.Error as error:
         db.close()
         raise StateUnreadable(f"{path} is not a readable database: {error}") from error
