@@ -70,8 +70,8 @@ def shared_agent() -> Iterator[Agent]:
 class Bench:
     """One runner, with the endpoint of a bridge that takes its callbacks."""
 
-    def __init__(self, url: str, **settings: object) -> None:
-        self.runner = HttpRunner(HttpConfig(url=url, **settings))  # type: ignore[arg-type] # varied by tests
+    def __init__(self, url: str, **settings: Any) -> None:
+        self.runner = HttpRunner(HttpConfig(url=url, **settings))
         self.progress: list[str] = []
         self.moved = asyncio.Event()
         self.deliveries: list[Delivery] = []
@@ -105,9 +105,7 @@ class Bench:
 
 
 @contextlib.asynccontextmanager
-async def bench_at(
-    url: str, *, callbacks: bool = False, **settings: object
-) -> AsyncIterator[Bench]:
+async def bench_at(url: str, *, callbacks: bool = False, **settings: Any) -> AsyncIterator[Bench]:
     port = free_port()
     if callbacks:
         settings["callback_url"] = f"http://127.0.0.1:{port}/api/runs"
@@ -124,8 +122,12 @@ async def bench_at(
         await server.cleanup()
 
 
-async def test_r20_the_request_is_one_json_object_with_the_token(shared_agent: Agent) -> None:
-    async with bench_at(shared_agent.url, token="agent-token") as bench:
+async def test_r20_r30_the_request_is_one_json_object_with_the_token_of_a_file(
+    shared_agent: Agent, tmp_path: Path
+) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_text("agent-token\nanything else\n")
+    async with bench_at(shared_agent.url, token_file=str(token_file)) as bench:
         assert await bench.run("answer", "named.1") == Completed("done")
     [request] = [
         r for r in (await shared_agent.seen())["requests"] if r["body"]["run_id"] == "named.1"
@@ -325,3 +327,20 @@ async def test_a_run_is_active_once(shared_agent: Agent) -> None:
         assert isinstance(await bench.run("answer"), Failed)
         await bench.runner.close()
         assert await run == Stopped(confirmed=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"  \nnot here\n", b"\xff\n", b"a\x00b\n"])
+def test_r30_a_token_file_without_a_token_is_refused_before_anything_starts(
+    content: bytes, tmp_path: Path
+) -> None:
+    token_file = tmp_path / "token"
+    token_file.write_bytes(content)
+    with pytest.raises(ValueError, match=str(token_file)):
+        HttpRunner(HttpConfig(url="http://127.0.0.1:1/", token_file=str(token_file)))
+
+
+@pytest.mark.parametrize("field", ["url", "callback_url"])
+def test_an_address_that_no_request_can_go_to_is_refused(field: str) -> None:
+    settings: dict[str, Any] = {"url": "http://127.0.0.1:1/", field: "127.0.0.1:9000/runs"}
+    with pytest.raises(ValueError, match=f"^{field} begins with http"):
+        HttpConfig(**settings)

@@ -53,7 +53,7 @@ _CHUNK_BYTES: Final = 65_536
 _log = logging.getLogger(__name__)
 
 
-class CommandConfig(msgspec.Struct, frozen=True, kw_only=True):
+class CommandConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to run. `argv` is used as it stands; `environment` is added to a plain one.
 
     The bridge's own environment is not passed on: it may hold passwords.

@@ -44,6 +44,7 @@ from wakebridge.runner.port import (
     Stopped,
     undisturbed,
 )
+from wakebridge.secret_file import read_secret
 
 TIME_LIMIT_S: Final = 3600.0
 """Default longest run, in seconds, as for programs."""
@@ -70,20 +71,28 @@ CALLBACKS_QUEUED_MAX: Final = 64
 """Callback messages of one run that wait to be made durable; more are answered `busy`."""
 
 
-class HttpConfig(msgspec.Struct, frozen=True, kw_only=True):
+class HttpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where the agent is.
 
     `callback_url` is the base under which the bridge takes results (the run id is added to it), or
-    None when the agent only answers directly. `token` goes into `Authorization: Bearer`.
+    None when the agent only answers directly. The first line of `token_file` goes into
+    `Authorization: Bearer`; it is read once, at the start.
     """
 
     url: str
     callback_url: str | None = None
-    token: str | None = None
+    token_file: str | None = None
     time_limit_s: float = TIME_LIMIT_S
     connect_limit_s: float = CONNECT_LIMIT_S
     cancel_limit_s: float = CANCEL_LIMIT_S
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+
+    def __post_init__(self) -> None:
+        """Refuse what no request can be sent to; raise ValueError naming the field."""
+        for name in ("url", "callback_url"):
+            value = getattr(self, name)
+            if value is not None and not value.startswith(("http://", "https://")):
+                raise ValueError(f"{name} begins with http:// or https://, it is {value!r}")
 
 
 class Delivery(StrEnum):
@@ -112,10 +121,11 @@ class _AgentError(Exception):
 
 
 class HttpRunner:
-    """Gives runs to one agent over HTTP."""
+    """Gives runs to one agent over HTTP. Raises OSError or ValueError for a useless token file."""
 
     def __init__(self, config: HttpConfig) -> None:
         self._config = config
+        self._token = None if config.token_file is None else read_secret(config.token_file)
         self._active: dict[str, _Active] = {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -283,7 +293,7 @@ class HttpRunner:
         return self._session
 
     def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._config.token}"} if self._config.token else {}
+        return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
 
 
 async def _followed(reports: AsyncIterator[Report], on_progress: OnProgress) -> Outcome | None:

@@ -111,7 +111,7 @@ class Broker(Protocol):
         ...
 
 
-class MqttRunnerConfig(msgspec.Struct, frozen=True, kw_only=True):
+class MqttRunnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which agent, and how patient to be with it."""
 
     agent: str

@@ -1,10 +1,11 @@
 """Where the HTTP interface listens, and who may use it."""
 
 import ipaddress
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
+
+from wakebridge.secret_file import read_secret
 
 
 class HttpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,9 +40,4 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def read_token(self) -> str | None:
         """Return the token, None without one. Raises OSError, or ValueError for an empty file."""
-        if self.token_file is None:
-            return None
-        token = Path(self.token_file).read_text(encoding="utf-8").split("\n", 1)[0].strip()
-        if not token:
-            raise ValueError(f"{self.token_file} holds no token in its first line")
-        return token
+        return None if self.token_file is None else read_secret(self.token_file)
