@@ -17,9 +17,10 @@ _TICKS_MASK = const(0x3FFFFFFF)
 class SleepyLink(Link):
     """A link that sleeps for a part of the time it waits."""
 
-    def __init__(self, port, streams):
+    def __init__(self, port, streams, line):
+        """`line` is the wake line, which knows whether the host is awake."""
         super().__init__(*streams)
-        self.line = None  # the wake line, which knows whether the host is awake
+        self.line = line
         self._port_ticks_ms = port.ticks_ms
         self._sleep = getattr(port, "sleep", _sleep)
         self._sleep_max_ms = port.sleep_max_ms

@@ -63,8 +63,7 @@ def _assemble(port):
     if settings["sleep"] == "light" and hasattr(port, "sleep_max_ms"):
         from wakeboard.sleeping import SleepyLink  # late: only a board that sleeps has room for it
 
-        link = SleepyLink(port, streams)
-        link.line = line
+        link = SleepyLink(port, streams, line)
         ticks_ms = link.ticks_ms
     else:
         link = Link(*streams)

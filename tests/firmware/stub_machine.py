@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# ruff: noqa: N801, N805 - modules and their functions, written as classes
 # What a port's start-up code finds on a board, for a MicroPython that has none. Run, not imported:
 # only the firmware that it lets start is measured, never this.
 import sys

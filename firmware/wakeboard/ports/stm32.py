@@ -33,13 +33,9 @@ class Port(ports.Port):
         """Eight bytes from the random generator, else from clocks that no two boots share."""
         if hasattr(os, "urandom"):
             return os.urandom(8)
-        seed = machine.unique_id() + b"%d %d %d" % (
-            time.time_ns(),
-            time.ticks_cpu(),
-            time.ticks_us(),
-        )
-        first = crc32(seed)
-        second = crc32(seed + b"%d" % time.ticks_cpu(), first)
+        clocks = (machine.unique_id(), time.time_ns(), time.ticks_us(), time.ticks_cpu())
+        first = crc32(str(clocks).encode())
+        second = crc32(str(time.ticks_cpu()).encode(), first)
         return first.to_bytes(4, "big") + second.to_bytes(4, "big")
 
     def uart(self, number, baud, *pins):

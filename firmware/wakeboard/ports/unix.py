@@ -33,26 +33,27 @@ class Port(ports.Port):
     def __init__(self):
         self._ppm = float(os.getenv("WAKEBOARD_CLOCK_PPM") or 0)
         self._ppm_file = os.getenv("WAKEBOARD_CLOCK_PPM_FILE")
-        self._raw_us = self._checked_us = self._us = time.ticks_us()
+        self._raw_us = self._checked_us = time.ticks_us()
+        self._us = time.ticks_diff(self._raw_us, 0) * 1.0  # as absolute as the ticks
         self._read_ppm()
 
     def ticks_ms(self):
         """Ticks at the wanted rate; a change of the rate makes them no jump."""
         raw_us = time.ticks_us()
-        step_us = time.ticks_diff(raw_us, self._raw_us)
+        self._us += time.ticks_diff(raw_us, self._raw_us) * (1 + self._ppm / 1000000)
         self._raw_us = raw_us
-        self._us += step_us + (step_us * self._ppm / 1000000 if self._ppm else 0)
-        if self._ppm_file and time.ticks_diff(raw_us, self._checked_us) > _PPM_CHECK_US:
+        if time.ticks_diff(raw_us, self._checked_us) > _PPM_CHECK_US:
             self._checked_us = raw_us
             self._read_ppm()
         return int(self._us) // 1000
 
     def _read_ppm(self):
-        try:
-            with open(self._ppm_file) as file:
-                self._ppm = float(file.read())
-        except (OSError, TypeError, ValueError):
-            pass
+        if self._ppm_file:
+            try:
+                with open(self._ppm_file) as file:
+                    self._ppm = float(file.read())
+            except (OSError, ValueError):
+                pass  # it is being written: the rate stays as it was
 
     def unique_id(self):
         """The desk's, where it gives one."""
