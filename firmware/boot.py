@@ -15,7 +15,7 @@ def use(pointer):
     try:
         with open(versions + pointer) as file:
             path = versions + file.read().strip()
-        os.stat(path + "/wakeboard")
+        os.stat(path + "/complete")
     except OSError:
         return False
     for name in list(sys.modules):
