@@ -34,6 +34,10 @@ LEASE_MAX: Final = 0xFFFF
 # A commit that takes longer than this is worth a thread: as long as a frame on the serial line.
 _SLOW_NS: Final = 2_000_000
 
+# What the library raises for a file that is not what it should be: its own messages quote bytes of
+# the file, and Python refuses those that are not UTF-8.
+_FAULTS: Final = (sqlite3.Error, UnicodeError)
+
 # So many fast commits on the thread, and the next ones are made without it.
 _FAST_IN_A_ROW: Final = 16
 
@@ -147,7 +151,7 @@ def _open(path: Path) -> sqlite3.Connection:
         db.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
         if version == 0:
             _create(db)
-    except sqlite3.Error as error:
+    except _FAULTS as error:
         db.close()
         raise StateUnreadable(f"{path} is not a readable database: {error}") from error
     except StateUnreadable:
@@ -224,7 +228,7 @@ def _commit(db: sqlite3.Connection, changes: Sequence[Change], now_ns: int) -> N
                 fired_ns = max(fired_ns, change.schedule.last_fired_ns or 0)
         db.execute(_WATERMARK, (now_ns, min(fired_ns, _WATERMARK_MAX_NS), zone_rules_version()))
         db.execute("COMMIT")
-    except sqlite3.Error as error:
+    except _FAULTS as error:
         _roll_back(db)
         raise StoreError(f"schedules could not be stored: {error}") from error
 
@@ -232,7 +236,7 @@ def _commit(db: sqlite3.Connection, changes: Sequence[Change], now_ns: int) -> N
 def _reset_watermark(db: sqlite3.Connection, now_ns: int) -> None:
     try:
         db.execute("UPDATE bridge SET written_ns = ?, fired_ns = min(fired_ns, ?)", (now_ns,) * 2)
-    except sqlite3.Error as error:
+    except _FAULTS as error:
         _roll_back(db)
         raise StoreError(f"the watermark could not be stored: {error}") from error
 
