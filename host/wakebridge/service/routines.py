@@ -416,7 +416,8 @@ class RoutineService:
             if dispatch and self._runner is not None and not self._closing:
                 started = run_queue.dispatch(change.state, now, self._busy.roots(now.boot_ns))
                 change = Change(started.state, change.effects + started.effects, change.routine)
-            if change.state is not self._state:
+            moved = change.state is not self._state
+            if moved:
                 try:
                     await asyncio.to_thread(self._store.save, change.state)
                 except StoreError as error:
@@ -424,7 +425,8 @@ class RoutineService:
                     return Refusal(Code.INTERNAL, f"the state could not be saved: {error}")
                 self._state = change.state
             await self._carry_out(change.effects)
-        self._countdown().plan_changed()
+        if moved:
+            self._countdown().plan_changed()
         return change
 
     async def _carry_out(self, effects: Sequence[Effect]) -> None:
