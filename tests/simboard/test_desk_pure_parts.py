@@ -86,9 +86,19 @@ def test_input_behind_ctrl_c_waits_until_the_program_has_stopped() -> None:
     gate.offer(b"x\x03\x01")
     assert gate.take(0, in_program=True, raw=False) == b"x"
     assert gate.take(0, in_program=True, raw=False) == b"\x03"
-    gate.output_seen(0.1)
+    gate.output_seen(b"Traceback", 0.1)
+    assert gate.take(0.1, in_program=False, raw=False) == b"", "there may be more"
     assert gate.take(0.2, in_program=True, raw=False) == b""
     assert gate.take(0.2, in_program=False, raw=False) == b"\x01"
+
+
+def test_a_prompt_opens_the_gate_at_once() -> None:
+    gate = InputGate()
+    gate.offer(b"\x02\x04")
+    assert gate.take(0, in_program=False, raw=True) == b"\x02"
+    assert gate.take(0, in_program=False, raw=True) == b""
+    gate.output_seen(b"MicroPython\r\n>>> ", 0.001)
+    assert gate.take(0.001, in_program=False, raw=False) == b"\x04"
 
 
 def test_a_program_that_ignores_ctrl_c_does_not_stop_the_line() -> None:

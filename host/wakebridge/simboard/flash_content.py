@@ -40,6 +40,7 @@ def fill(flash: Path, firmware: Path | None = None) -> bool:
 
 
 def _copy_package(source: Path, target: Path) -> None:
-    shutil.copytree(
-        source, target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", "py.typed")
-    )
+    for file in sorted(source.rglob("*.py")):
+        copy = target / file.relative_to(source)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, copy)

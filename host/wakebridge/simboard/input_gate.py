@@ -11,6 +11,8 @@ _INTERRUPT = 0x03
 _AT_PROMPT = frozenset(b"\x01\x02\x03\x04\r")
 _AT_RAW_PROMPT = frozenset(b"\x01\x02\x03\x04")
 _IN_PROGRAM = frozenset((_INTERRUPT,))
+# The REPL's last words before it waits: a prompt, or the window it grants to a raw paste.
+_READY = (b">", b">>> ", b"\x01")
 
 
 class InputGate:
@@ -20,7 +22,7 @@ class InputGate:
         self._queue = bytearray()
         self._waiting = False
         self._interrupting = False
-        self._last_output_s: float | None = None
+        self._quiet_at_s: float | None = None
         self._latest_s = 0.0
 
     def __len__(self) -> int:
@@ -41,9 +43,11 @@ class InputGate:
             self._queue[:0] = bytes((_INTERRUPT,))
         self._waiting = False
 
-    def output_seen(self, now_s: float) -> None:
-        """Note that the interpreter wrote something."""
-        self._last_output_s = now_s
+    def output_seen(self, output: bytes, now_s: float) -> None:
+        """Note what the interpreter wrote."""
+        self._quiet_at_s = now_s
+        if not output.endswith(_READY):
+            self._quiet_at_s += limits.GATE_QUIET_S
 
     def take(self, now_s: float, in_program: bool, raw: bool) -> bytes:
         """Return the bytes that may be written now."""
@@ -57,7 +61,7 @@ class InputGate:
         if at == 0:
             self._waiting = True
             self._interrupting = in_program
-            self._last_output_s = None
+            self._quiet_at_s = None
             pause_s = limits.GATE_INTERRUPT_S if in_program else limits.GATE_SILENT_S
             self._latest_s = now_s + pause_s
         return self._pop(1 if at == 0 else len(self._queue))
@@ -70,14 +74,14 @@ class InputGate:
     def _answered(self, now_s: float, in_program: bool) -> bool:
         if now_s >= self._latest_s:
             return True
-        if self._last_output_s is None or (self._interrupting and in_program):
+        if self._quiet_at_s is None or (self._interrupting and in_program):
             return False
-        return now_s >= self._last_output_s + limits.GATE_QUIET_S
+        return now_s >= self._quiet_at_s
 
     def next_s(self, now_s: float) -> float | None:
         """Return when to call `take` again; None when only new input can change anything."""
         if not self._waiting or not self._queue:
             return None
-        if self._last_output_s is None:
+        if self._quiet_at_s is None:
             return self._latest_s
-        return min(self._latest_s, max(now_s, self._last_output_s) + limits.GATE_QUIET_S)
+        return min(self._latest_s, max(now_s + limits.GATE_QUIET_S, self._quiet_at_s))

@@ -67,7 +67,7 @@ class Relay:
 
     def from_board(self, data: bytes) -> None:
         """Take what the interpreter wrote."""
-        self._gate.output_seen(self._loop.time())
+        self._gate.output_seen(data, self._loop.time())
         passed = self._text.feed(data)
         if self._text.wants_raw and self._interpreter is not None:
             self._text.wants_raw = False
