@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from wakebridge.routine.change import Code, Refusal
-from wakebridge.routine.limits import TASK_MAX_CHARS
+from wakebridge.routine.limits import TASK_MAX_CHARS, TASK_PATTERN
 
 DESCRIPTION = (
     "Hand a task over to the backend agent, which works in this conversation with all its tools. "
@@ -16,7 +16,9 @@ DESCRIPTION = (
 class AgentTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the backend agent should do, in words."""
 
-    task: Annotated[str, msgspec.Meta(min_length=1, max_length=TASK_MAX_CHARS, pattern=r"\S")]
+    task: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=TASK_MAX_CHARS, pattern=TASK_PATTERN)
+    ]
 
 
 def parse(value: object) -> AgentTask | Refusal:

@@ -19,6 +19,12 @@ TASK_MAX_CHARS = 16_384
 """Longest task. The whole document is written at every transition, so its parts stay small;
 the same size as the data of a scheduled event. Characters, because JSON Schema counts those."""
 
+TASK_PATTERN = (
+    "[^\\x00-\\x20\\x7f-\\xa0\\u1680\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u206f\\u3000\\ufeff]"
+)
+"""What a task must hold at least once: a visible character. Written out, because JSON Schema and
+Python do not mean the same by white space."""
+
 RESULT_MAX_CHARS = 16_384
 """What `list` keeps of a result, a partial result or an error; the transcript has all of it."""
 

@@ -17,6 +17,7 @@ from wakebridge.routine.limits import (
     INTERVAL_MAX_S,
     RUN_AT_MAX_CHARS,
     TASK_MAX_CHARS,
+    TASK_PATTERN,
 )
 from wakebridge.routine.routine import Definition
 from wakebridge.schedule.errors import BadInstant
@@ -40,7 +41,8 @@ _RULES = {
 }
 
 _Task = Annotated[
-    str, Meta(min_length=1, max_length=TASK_MAX_CHARS, pattern=r"\S", description=_RULES["task"])
+    str,
+    Meta(min_length=1, max_length=TASK_MAX_CHARS, pattern=TASK_PATTERN, description=_RULES["task"]),
 ]
 _DelayS = Annotated[int, Meta(ge=1, le=DELAY_MAX_S, description=_RULES["delay_s"])]
 _RunAt = Annotated[

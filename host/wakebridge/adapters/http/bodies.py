@@ -10,6 +10,7 @@ from wakebridge.routine.limits import (
     ID_MAX_CHARS,
     SESSION_ID_PATTERN,
     TASK_MAX_CHARS,
+    TASK_PATTERN,
 )
 from wakebridge.runner.messages import Report
 
@@ -73,7 +74,9 @@ class SubmitRun(Body, frozen=True, kw_only=True):
     """
 
     kind: Literal["interactive", "background"]
-    task: Annotated[str, msgspec.Meta(min_length=1, max_length=TASK_MAX_CHARS, pattern=r"\S")]
+    task: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=TASK_MAX_CHARS, pattern=TASK_PATTERN)
+    ]
     interrupts: bool = False
 
 
@@ -89,16 +92,16 @@ class Busy(Body, frozen=True, kw_only=True):
 
 
 class SetTimer(Body, frozen=True, kw_only=True):
-    """A countdown set by hand."""
+    """A countdown set by hand, to the millisecond."""
 
-    duration_s: Annotated[int, msgspec.Meta(ge=1, le=DELAY_MAX_S)]
+    duration_s: Annotated[float, msgspec.Meta(ge=1, le=DELAY_MAX_S)]
 
 
 class LendPort(Body, frozen=True, kw_only=True):
     """For how long a technician may have the port, and on which TCP port (0: a free one)."""
 
     limit_s: Annotated[float, msgspec.Meta(ge=1, le=86_400)] = 1800.0
-    tcp_port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 0
+    tcp_port: Annotated[float, msgspec.Meta(ge=0, le=65_535, multiple_of=1)] = 0
 
 
 class SchedulerRequest(Body, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ async def _timer_get(request: web.Request) -> web.Response:
 
 async def _timer_put(request: web.Request) -> web.Response:
     wanted = await read(request, bodies.SetTimer)
-    return _timer(await request.app[SERVICES].timer.set_by_hand(wanted.duration_s * 1000))
+    return _timer(await request.app[SERVICES].timer.set_by_hand(round(wanted.duration_s * 1000)))
 
 
 async def _timer_delete(request: web.Request) -> web.Response:
@@ -47,7 +47,8 @@ async def _board_events(request: web.Request) -> web.Response:
 
 async def _board_lend(request: web.Request) -> web.Response:
     wanted = await read(request, bodies.LendPort)
-    return answer_json(await request.app[SERVICES].board.lend(wanted.limit_s, wanted.tcp_port))
+    board = request.app[SERVICES].board
+    return answer_json(await board.lend(wanted.limit_s, int(wanted.tcp_port)))
 
 
 async def _board_take_back(request: web.Request) -> web.Response:

@@ -12,11 +12,12 @@ from wakebridge.adapters.http import bodies
 from wakebridge.adapters.http.ports import Services
 from wakebridge.routine.change import Change, Code, Refusal
 
-# The largest input is a task of 16 384 characters: 64 kB of UTF-8, more when it is escaped.
-BODY_MAX_BYTES: Final = 256 * 1024
+# Many times the largest input, a task of 16 384 characters: so that an agent whose task is much too
+# long is told that it is the task, and not the body.
+BODY_MAX_BYTES: Final = 2 * 1024 * 1024
 
 # How long a body may take to arrive: a client on this host needs milliseconds.
-BODY_TIMEOUT_S: Final = 10.0
+BODY_TIMEOUT_S: Final = 5.0
 
 JSON: Final = "application/json"
 

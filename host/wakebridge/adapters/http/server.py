@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from wakebridge import holders
 from wakebridge.adapters.http.app import make_app
@@ -21,6 +22,25 @@ log = logging.getLogger(__name__)
 # waits for a client or a technician, and those must not hold up a host that shuts down.
 SHUTDOWN_LIMIT_S: Final = 2.0
 
+# How long a connection may be there without a whole request. Longer than a person thinks between
+# two commands is of no use, and everyone who connects and says nothing costs a descriptor.
+IDLE_LIMIT_S: Final = 75.0
+
+
+class _BadRequests(logging.Filter):
+    """Keeps what is no HTTP from filling the log with tracebacks; the client is told with a 400."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let everything else through."""
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+def _logger() -> logging.Logger:
+    logger = logging.getLogger(f"{__name__}.protocol")
+    if not logger.filters:
+        logger.addFilter(_BadRequests())
+    return logger
+
 
 class HttpServer:
     """The HTTP interface of one daemon."""
@@ -32,6 +52,8 @@ class HttpServer:
             access_log=None,
             handle_signals=False,
             shutdown_timeout=SHUTDOWN_LIMIT_S,
+            keepalive_timeout=IDLE_LIMIT_S,
+            logger=_logger(),
         )
         self.port = config.port
         self._closed = False
