@@ -1,0 +1,260 @@
+"""The disk of one device: the real stores on real files, with the moods of a disk around them.
+
+Schedules are in SQLite on a memory file system. A crash leaves the files as they were at that
+moment; a power cut amid a commit leaves a mixture of old and new sectors. The routine state goes
+through `store.private_files`, whose calls to the operating system pass through here, where any of
+them can fail or be the last.
+"""
+
+import asyncio
+import errno
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from wakebridge.schedule.book import Change
+from wakebridge.store import private_files
+from wakebridge.store.errors import StoreError
+from wakebridge.store.routines_json import RoutinesJson
+from wakebridge.store.schedules_sqlite import Loaded, SchedulesSqlite
+from wakebridge.store.transcripts import Transcripts
+
+from .kernel import NS, Agenda, HostLoop, PowerCut
+
+_SECTOR: Final = 512
+_DB: Final = "schedules.db"
+_WAL: Final = "schedules.db-wal"
+
+CUTS: Final = ("before", "torn", "torn-checkpoint", "after")
+"""Where in a commit the power can go."""
+
+
+class Disk:
+    """Files that outlive hosts, and what is wrong with the disk at the moment."""
+
+    def __init__(self, agenda: Agenda, folder: Path, seed: str) -> None:
+        self._agenda = agenda
+        self._random = random.Random(seed)
+        self.folder = folder
+        self.generation = 0
+        self.full_until_ns = 0
+        self.slow_until_ns = 0
+        self.slow_ns = 0
+        self.cut_next: str | None = None
+        """How the next commit of schedules ends the host."""
+        self.cut_after_calls: int | None = None
+        """How many more calls of the operating system the routine state gets."""
+        self.faults: dict[str, int] = {
+            "disk full": 0,
+            "slow write": 0,
+            "power cut in a commit": 0,
+            "power cut in a file": 0,
+        }
+        self.commits = 0
+        self.last_write_wall_ns = 0
+        (folder / "g0").mkdir(parents=True)
+        (folder / "config").mkdir()
+
+    @property
+    def schedules_path(self) -> Path:
+        return self.folder / f"g{self.generation}" / _DB
+
+    @property
+    def config_dir(self) -> Path:
+        return self.folder / "config"
+
+    @property
+    def full(self) -> bool:
+        return self._agenda.now_ns < self.full_until_ns
+
+    def delay_ns(self) -> int:
+        if self._agenda.now_ns >= self.slow_until_ns:
+            return 0
+        self.faults["slow write"] += 1
+        return self._random.randrange(self.slow_ns)
+
+    def set_lease(self, lease: int) -> None:
+        """Create the database and give it a lease that the seed draws."""
+        SchedulesSqlite(self.schedules_path).close()
+        db = sqlite3.connect(self.schedules_path)
+        db.execute("UPDATE bridge SET lease = ?", (lease,))
+        db.commit()
+        db.close()
+
+    def keep_as_it_is(self) -> None:
+        """Copy what is on the disk now: the process that holds it open is dead."""
+        self._keep(self._images())
+
+    def _images(self) -> tuple[bytes, bytes]:
+        old = self.schedules_path.parent
+        wal = old / _WAL
+        return (old / _DB).read_bytes(), wal.read_bytes() if wal.exists() else b""
+
+    def _keep(self, images: tuple[bytes, bytes]) -> None:
+        old = self.schedules_path.parent
+        self.generation += 1
+        new = self.schedules_path.parent
+        new.mkdir()
+        (new / _DB).write_bytes(images[0])
+        if images[1]:
+            (new / _WAL).write_bytes(images[1])
+        shutil.rmtree(old)
+
+    def mixed(
+        self, before: tuple[bytes, bytes], after: tuple[bytes, bytes], how: str
+    ) -> tuple[bytes, bytes]:
+        """Return what a power cut amid a commit leaves: any sectors of what was being written."""
+        match how:
+            case "before":
+                return before
+            case "after":
+                return after
+            case "torn-checkpoint":  # the log is whole, the database is being brought up to it
+                return self._sectors(before[0], after[0]), after[1]
+            case _:
+                return before[0], self._sectors(before[1], after[1])
+
+    def _sectors(self, old: bytes, new: bytes) -> bytes:
+        mixed = bytearray()
+        length = max(len(old), len(new))
+        for at in range(0, length, _SECTOR):
+            pick_new = self._random.random() < 0.5
+            piece = (new if pick_new else old)[at : at + _SECTOR]
+            other = (old if pick_new else new)[at : at + _SECTOR]
+            mixed += piece or bytes(len(other))
+        return bytes(mixed)
+
+
+class CommitWatcher(Protocol):
+    """Who is told of commits."""
+
+    def committing(self, changes: Sequence[Change], now_ns: int) -> None: ...
+    def committed(self, changes: Sequence[Change], now_ns: int) -> None: ...
+
+
+class FaultySchedules:
+    """The real store of schedules on a disk with moods: the `EventStore` of one host."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        loop: HostLoop,
+        agenda: Agenda,
+        watcher: "CommitWatcher",
+    ) -> None:
+        self._disk = disk
+        self._loop = loop
+        self._agenda = agenda
+        self._watcher = watcher
+        self.real = SchedulesSqlite(disk.schedules_path)
+        self._image: tuple[bytes, bytes] | None = None
+
+    def load(self, now_ns: int) -> Loaded:
+        return self.real.load(now_ns)
+
+    async def commit(self, changes: Sequence[Change], now_ns: int) -> None:
+        await self._write(lambda: self.real.commit(changes, now_ns), changes, now_ns)
+
+    async def reset_watermark(self, now_ns: int) -> None:
+        await self._write(lambda: self.real.reset_watermark(now_ns), (), now_ns)
+
+    async def _write(
+        self, write: Callable[[], Awaitable[None]], changes: Sequence[Change], now_ns: int
+    ) -> None:
+        self._watcher.committing(changes, now_ns)
+        # As on the writer's thread: once begun it goes on whether anybody waits for it or not.
+        task = asyncio.ensure_future(self._on_thread(write, changes, now_ns))
+        await asyncio.shield(task)
+
+    async def _on_thread(
+        self, write: Callable[[], Awaitable[None]], changes: Sequence[Change], now_ns: int
+    ) -> None:
+        disk = self._disk
+        delay_ns = disk.delay_ns()
+        if delay_ns:
+            await asyncio.sleep(delay_ns / NS)
+        if disk.full:
+            disk.faults["disk full"] += 1
+            raise StoreError("schedules could not be stored: database or disk is full")
+        cut, disk.cut_next = disk.cut_next, None
+        if cut is None:
+            await write()
+            disk.commits += 1
+            self._watcher.committed(changes, now_ns)
+            return
+        disk.faults["power cut in a commit"] += 1
+        before = disk._images()
+        await write()
+        self._image = disk.mixed(before, disk._images(), cut)
+        self._loop.dead = True
+        await asyncio.Event().wait()
+
+    def die(self) -> None:
+        """The process is gone; what is on the disk stays."""
+        image = self._image
+        if image is None:
+            image = self._disk._images()
+        self.real.close()
+        self._disk._keep(image)
+
+    def close(self) -> None:
+        self.real.close()
+
+
+class _FaultyOs:
+    """The `os` module of `store.private_files`, on a disk with moods."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(os, name)
+        if name not in ("write", "fsync", "rename", "link", "unlink", "ftruncate"):
+            return real
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return self._call(name, real, args, kwargs)
+
+        return call
+
+    def _call(self, name: str, real: Any, args: Any, kwargs: Any) -> Any:
+        disk = self._disk
+        if disk.full and name == "write":
+            disk.faults["disk full"] += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if disk.cut_after_calls is not None:
+            disk.cut_after_calls -= 1
+            if disk.cut_after_calls <= 0:
+                disk.cut_after_calls = None
+                disk.faults["power cut in a file"] += 1
+                if name == "write":
+                    part = memoryview(args[1])
+                    os.write(args[0], part[: len(part) // 2])
+                elif disk._random.random() < 0.5:
+                    real(*args, **kwargs)
+                raise PowerCut
+        if name == "fsync":
+            return None  # memory has nothing to wait for
+        return real(*args, **kwargs)
+
+
+class installed:  # noqa: N801 - used as `with installed(disk)`
+    """While it is entered, the routine state's files are on this disk."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._faulty = _FaultyOs(disk)
+
+    def __enter__(self) -> None:
+        setattr(private_files, "os", self._faulty)  # noqa: B010 - it is no export of theirs
+
+    def __exit__(self, *_: object) -> None:
+        setattr(private_files, "os", os)  # noqa: B010 - as above
+
+
+def routine_stores(disk: Disk) -> tuple[RoutinesJson, Transcripts]:
+    """Return the real stores of routines on this disk."""
+    return RoutinesJson(disk.config_dir), Transcripts(disk.config_dir)

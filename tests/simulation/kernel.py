@@ -1,0 +1,203 @@
+"""Virtual time: one heap of what happens when, and an event loop for a host that can be frozen.
+
+The world's time is an int of nanoseconds. A host's loop lives on the host's monotonic clock, which
+stands still while the host is suspended, as Linux's does; the world runs it callback by callback,
+so that a host can be killed between any two of them.
+"""
+
+import asyncio
+import asyncio.events
+import heapq
+from collections.abc import Callable
+from typing import Any, Final
+
+NS: Final = 1_000_000_000
+MS: Final = 1_000_000
+DAY: Final = 86_400 * NS
+YEAR: Final = 365 * DAY + DAY // 4
+
+# More callbacks than this at one instant is a loop that does not come to rest.
+_CALLBACKS_AT_ONE_INSTANT: Final = 200_000
+
+
+class Violation(Exception):  # noqa: N818 - what it is called everywhere
+    """A property does not hold. `name` starts with the requirement it guards."""
+
+    def __init__(self, name: str, detail: str) -> None:
+        super().__init__(f"{name}: {detail}")
+        self.name = name
+        self.detail = detail
+
+
+class PowerCut(BaseException):
+    """Raised inside a write to end the host in the middle of it."""
+
+
+class Planned:
+    """One entry of the world's heap."""
+
+    __slots__ = ("callback", "when_ns")
+
+    def __init__(self, when_ns: int, callback: Callable[[], None]) -> None:
+        self.when_ns = when_ns
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class Agenda:
+    """The world's time and what is planned in it."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self._heap: list[tuple[int, int, Planned]] = []
+        self._serial = 0
+
+    def at(self, when_ns: int, callback: Callable[[], None]) -> Planned:
+        planned = Planned(max(when_ns, self.now_ns), callback)
+        self._serial += 1
+        heapq.heappush(self._heap, (planned.when_ns, self._serial, planned))
+        return planned
+
+    def after(self, delay_ns: int, callback: Callable[[], None]) -> Planned:
+        return self.at(self.now_ns + delay_ns, callback)
+
+    def next_ns(self) -> int | None:
+        while self._heap and self._heap[0][2].callback is None:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def run_next(self) -> None:
+        """Let the earliest planned thing happen, which must be due."""
+        planned = heapq.heappop(self._heap)[2]
+        callback = planned.callback
+        planned.callback = None
+        if callback is not None:
+            callback()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+
+class HostLoop(asyncio.BaseEventLoop):
+    """An event loop that is run by the world. Nothing in it sleeps or reads a real clock."""
+
+    _ready: Any
+    _scheduled: Any
+    _timer_cancelled_count: int
+
+    def __init__(self, monotonic_ns: Callable[[], int]) -> None:
+        super().__init__()
+        self._monotonic_ns = monotonic_ns
+        self._base_ns = monotonic_ns()
+        self.steps = 0
+        self.crash_at_step: int | None = None
+        self.dead = False
+        self.set_exception_handler(self._failed)
+        self.failures: list[dict[str, Any]] = []
+
+    def _failed(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.failures.append(context)
+
+    def time(self) -> float:
+        return (self._monotonic_ns() - self._base_ns) / NS
+
+    def run_in_executor(  # type: ignore[override]  # as loose as it is used
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
+        """Run the work inline: its thread would make the order of events a matter of chance."""
+        future = self.create_future()
+        try:
+            result = executor.submit(func, *args).result() if executor else func(*args)
+        except PowerCut:
+            self.dead = True  # the future is never done: nobody is there to hear of it
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+        return future
+
+    def _write_to_self(self) -> None:
+        """Nothing waits for a selector here."""
+
+    def run_ready(self) -> None:
+        """Run callbacks until there is nothing to do at this instant, or the host dies."""
+        asyncio.events._set_running_loop(self)
+        try:
+            budget = _CALLBACKS_AT_ONE_INSTANT
+            while not self.dead:
+                self._take_due()
+                if not self._ready:
+                    return
+                handle = self._ready.popleft()
+                if handle._cancelled:
+                    continue
+                handle._run()
+                handle = None
+                self.steps += 1
+                if self.crash_at_step is not None and self.steps >= self.crash_at_step:
+                    self.dead = True
+                budget -= 1
+                if not budget:
+                    raise Violation("progress", "the host's loop does not come to rest")
+        finally:
+            asyncio.events._set_running_loop(None)
+
+    def _take_due(self) -> None:
+        now = self.time()
+        scheduled = self._scheduled
+        while scheduled and (scheduled[0]._cancelled or scheduled[0]._when <= now):
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            if handle._cancelled:
+                self._timer_cancelled_count -= 1
+            else:
+                self._ready.append(handle)
+
+    def _timer_handle_cancelled(self, handle: Any) -> None:
+        self._timer_cancelled_count += 1
+        if self._timer_cancelled_count > 100 and self._timer_cancelled_count * 2 > len(
+            self._scheduled
+        ):
+            kept = []
+            for planned in self._scheduled:
+                if planned._cancelled:
+                    planned._scheduled = False
+                else:
+                    kept.append(planned)
+            heapq.heapify(kept)
+            self._scheduled = kept
+            self._timer_cancelled_count = 0
+
+    def next_delay_ns(self) -> int | None:
+        """Return how long until the loop has something to do; None when it only waits."""
+        if self._ready:
+            return 0
+        scheduled = self._scheduled
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+            self._timer_cancelled_count -= 1
+        if not scheduled:
+            return None
+        # A microsecond more than the float says, so that the deadline has passed.
+        return max(int((scheduled[0]._when - self.time()) * NS), 0) + 1_000
+
+    @property
+    def timers(self) -> int:
+        """How many live timers there are."""
+        return len(self._scheduled) - self._timer_cancelled_count
+
+    def abandon(self) -> None:
+        """Forget everything at once, as a killed process does."""
+        self.dead = True
+        for task in asyncio.all_tasks(self):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
+            coroutine: Any = task.get_coro()
+            try:
+                coroutine.close()
+            except (RuntimeError, asyncio.CancelledError):
+                continue
+        self._ready.clear()
+        self._scheduled.clear()
+        self.close()

@@ -1,0 +1,166 @@
+"""Judges the countdown: that it is the right one, that it wakes the host in time."""
+
+from typing import TYPE_CHECKING, Final
+
+from .kernel import NS, Violation
+
+if TYPE_CHECKING:
+    from .world import World
+
+COUNTDOWN_MAX_MS: Final = 604_800_000
+
+AGREE_S: Final = 10.0
+"""How long after the last trouble plan and countdown agree (case A10: 5 s after the hello)."""
+
+ARMED: Final = "R44 plan and countdown agree"
+WOKEN: Final = "R5 the host is woken in time"
+LIMIT: Final = "R5 a countdown is never longer than 604800 s"
+
+
+class WakeOracle:
+    """The judge of one device's countdown."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._trouble_until_ns = 0
+        self._board_trouble_ns = 0
+        self._foreign_until_ns = 0
+        self._stepped_ns = 0
+        self._sets_seen = 0
+        self._must_wake_by_ns: int | None = None
+        self._pulses = 0
+        self.checks = 0
+        self.sleeps = 0
+        self.sleeps_judged = 0
+
+    # -- what happens -----------------------------------------------------------------------------
+
+    def link_trouble(self, until_ns: int) -> None:
+        self._trouble_until_ns = max(self._trouble_until_ns, until_ns)
+
+    def board_trouble(self) -> None:
+        self._board_trouble_ns = self._world.agenda.now_ns
+        self._must_wake_by_ns = None
+
+    def foreign(self, until_ns: int) -> None:
+        self._foreign_until_ns = max(self._foreign_until_ns, until_ns)
+        self.board_trouble()
+
+    def stepped(self) -> None:
+        self._stepped_ns = self._world.agenda.now_ns
+
+    def pulsed(self) -> None:
+        self._pulses += 1
+
+    def host_gone(self) -> None:
+        self._must_wake_by_ns = None
+
+    def resumed(self) -> None:
+        self._must_wake_by_ns = None
+
+    def suspended(self) -> None:
+        """The host goes to sleep: by when must it be woken?"""
+        world = self._world
+        self.sleeps += 1
+        self._must_wake_by_ns = None
+        target_ns = self._target_ns()
+        if not self._calm() or target_ns is None or not world.config.wake_line:
+            return
+        self.sleeps_judged += 1
+        # The board asks a host that it heard lately for a sign of life first.
+        confirm_ns = 0
+        if world.agenda.now_ns - world.board.heard_ns < world.config.board.awake_ms * 1_100_000:
+            confirm_ns = 3 * NS
+        self._must_wake_by_ns = (
+            max(target_ns, world.agenda.now_ns)
+            + round(1.5 * NS)
+            + confirm_ns
+            + round((world.config.resume_s) * NS)
+        )
+
+    # -- what must be -----------------------------------------------------------------------------
+
+    def _target_ns(self) -> int | None:
+        """Return when the host must be awake, in world time."""
+        world = self._world
+        due = []
+        for states in world.events.states.values():
+            for state in states:
+                if state is None or state.next_ns is None:
+                    continue
+                if state.boot_due_ns is not None:
+                    due.append(world.clocks.world_of_boot(state.boot_due_ns))
+                elif world.events.trusted_now():
+                    due.append(world.clocks.world_of_wall(state.next_ns))
+        return min(due, default=None)
+
+    def _calm(self) -> bool:
+        """Whether everything has been well for long enough to agree."""
+        world = self._world
+        now_ns = world.agenda.now_ns
+        since_ns = [world.healthy_since.get(bus.name) for bus in world.buses]
+        if (
+            world.link_since_ns is None
+            or any(each is None for each in since_ns)
+            or world.board.firmware is None
+        ):
+            return False
+        calm_ns = now_ns - round(AGREE_S * NS)
+        return (
+            max(each for each in since_ns if each is not None) <= calm_ns
+            and world.link_since_ns <= calm_ns
+            and max(self._trouble_until_ns, self._foreign_until_ns) <= calm_ns
+            and max(self._board_trouble_ns, self._stepped_ns) <= calm_ns
+            and world.board.up_since_ns <= calm_ns
+            and world.active_ns <= now_ns - 4 * NS
+            and world.events.certain
+        )
+
+    def check(self) -> None:
+        world = self._world
+        for _, token, duration_ms in world.board.sets[self._sets_seen :]:
+            if duration_ms > COUNTDOWN_MAX_MS:
+                raise Violation(LIMIT, f"token {token:#x}: {duration_ms} ms")
+        self._sets_seen = len(world.board.sets)
+        now_ns = world.agenda.now_ns
+        if self._must_wake_by_ns is not None and now_ns > self._must_wake_by_ns and world.suspended:
+            late_s = (now_ns - self._must_wake_by_ns) / NS
+            raise Violation(WOKEN, f"the host still sleeps {late_s:.1f} s after the latest moment")
+        if world.awake and self._calm():
+            self._agree()
+
+    def _agree(self) -> None:
+        world = self._world
+        bridge = world.bridge
+        assert bridge is not None
+        self.checks += 1
+        target_ns = self._target_ns()
+        live = world.board.live()
+        now_ns = world.agenda.now_ns
+        if target_ns is None:
+            if live is not None and live[0] >> 16 == bridge.lease:
+                raise Violation(ARMED, f"nothing is due, but {live[0]:#x} is armed")
+            return
+        lead_ns = round(world.config.lead_s * NS)
+        aim_ns = target_ns - lead_ns if now_ns < target_ns - lead_ns else target_ns
+        if aim_ns <= now_ns + 4 * NS:
+            return  # it is about to fire
+        if live is None or live[0] >> 16 != bridge.lease:
+            raise Violation(ARMED, f"due in {(target_ns - now_ns) / NS:.1f} s, armed: {live}")
+        if live[1] > aim_ns + 3 * NS:
+            raise Violation(
+                ARMED,
+                f"due in {(target_ns - now_ns) / NS:.1f} s, but the countdown ends"
+                f" {(live[1] - aim_ns) / NS:.1f} s after that",
+            )
+
+    def final(self) -> None:
+        """At the end everything is well and has been for an hour."""
+
+    def figures(self) -> dict[str, int]:
+        return {
+            "countdown checks": self.checks,
+            "sleeps": self.sleeps,
+            "sleeps held to their wake": self.sleeps_judged,
+            "wake pulses": self._pulses,
+        }
