@@ -109,6 +109,8 @@ class BridgeProcess:
             "mqtt": None if mqtt_port is None else {"port": mqtt_port},
             **sections,
         }
+        self.umask = -1
+        """What it is started with; -1: our own."""
         self.lines: list[Line] = []
         """Everything it has said, in all of its lives."""
         self._began = 0
@@ -130,6 +132,7 @@ class BridgeProcess:
         await self.kill()
         if self._http is not None:
             await self._http.close()
+            self._http = None
         if error is None:
             assert self.faults() == [], self.transcript()
 
@@ -140,12 +143,12 @@ class BridgeProcess:
 
     # -- its life ---------------------------------------------------------------------------------
 
-    async def start(self, *, umask: int = -1) -> None:
+    async def start(self) -> None:
         """Start it; return when it serves."""
-        await self._spawn(umask)
+        await self._spawn()
         await self.said("bridge ready")
 
-    async def _spawn(self, umask: int = -1) -> None:
+    async def _spawn(self) -> None:
         assert self._process is None
         path = self.directory / "bridge.toml"
         path.write_text(toml_of(self.config), encoding="utf-8")
@@ -155,7 +158,7 @@ class BridgeProcess:
             *("--config", str(path), "--log-format", "json"),
             stdin=asyncio.subprocess.DEVNULL,
             stderr=PIPE,
-            umask=umask,
+            umask=self.umask,
             limit=2**20,
         )
         self._reader = asyncio.create_task(self._read(process))
@@ -465,6 +468,10 @@ class Owner:
             async with asyncio.timeout(timeout_s), self._news:
                 await self._news.wait_for(true)
         assert true(), f"{self.name} has not heard what it waits for: {self}"
+
+    async def online(self) -> None:
+        """Return once the bridge serves this broker: requests from before may be lost."""
+        await self.until(lambda: self.state.get("status") == "online")
 
     async def until_timer(self, timeout_s: float = WAIT_S, **fields: object) -> Any:
         """Return the retained state of the countdown once it has these values."""

@@ -87,6 +87,8 @@ def parse_config(text: str, origin: str) -> Config:
         return msgspec.convert(tomllib.loads(text), Config, strict=True)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{origin} is not TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(f"{origin} is not TOML: it is nested too deep") from error
     except (msgspec.ValidationError, ValueError) as error:
         raise ConfigError(f"{origin}: {error}") from error
 

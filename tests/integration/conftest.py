@@ -47,7 +47,7 @@ async def bridge(
         tmp_path / "bridge", port=board.port, mqtt_port=broker.port, agent=journal.runner
     )
     async with daemon:
-        await owner.until(lambda: owner.state.get("status") == "online")
+        await owner.online()
         await owner.until_timer(timer_error="")
         await daemon.open_session("chat")
         yield daemon

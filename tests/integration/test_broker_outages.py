@@ -81,5 +81,5 @@ async def test_a_bridge_that_starts_without_a_broker_serves_the_rest_and_fires_w
         await asyncio.to_thread(broker.start)
         await bridge.said("fired", id="a")
         async with Owner(broker.port) as owner:
-            await owner.until(lambda: owner.state.get("status") == "online")
+            await owner.online()
             assert owner.fired == []  # heard by nobody, and not retained: E33, A16 r3

@@ -14,6 +14,7 @@ import pytest
 
 from bridges import BridgeProcess, Journal, Owner, ToolAnswer, asking
 from wakebridge.board.client import Reading
+from wakebridge.routine.change import Code
 from wakebridge.simboard import DeskBoard
 
 CRASHES = 20
@@ -82,7 +83,7 @@ async def created(bridge: BridgeProcess, **arguments: object) -> str | None:
             return None
         if not answer.is_error:
             return str(answer.result["id"])
-        assert answer.error["code"] == "MCU_UNAVAILABLE", answer.error
+        assert answer.error["code"] == Code.MCU_UNAVAILABLE, answer.error
         await asyncio.sleep(0.02)  # after each start the link takes a moment
 
 

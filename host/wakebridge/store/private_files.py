@@ -41,7 +41,8 @@ def sentence(path: Path, error: OSError) -> str:
     """Return why a path cannot be used, for a person."""
     if error.errno == errno.ELOOP:
         return f"{path} is a symbolic link, which is refused"
-    return f"{path} cannot be used: {error.strerror or error}"
+    where = error.filename if isinstance(error.filename, str) else path
+    return f"{where} cannot be used: {error.strerror or error}"
 
 
 @contextmanager
@@ -92,13 +93,16 @@ def read(folder: int, name: str, limit_bytes: int) -> bytes | None:
         if error.errno == errno.ELOOP:
             raise _not_plain(folder, name, "a regular file") from None
         raise
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "is not a regular file", name)
         if status.st_size > limit_bytes:
             raise OSError(errno.EFBIG, f"has more than {limit_bytes} bytes", name)
-        return file.read()
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def replace(folder: int, name: str, data: bytes, *, previous: str | None = None) -> None:

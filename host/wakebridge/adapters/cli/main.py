@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal
 
@@ -55,9 +56,25 @@ def serve(ctx: click.Context, config: Path | None, log_format: Literal["text", "
         timeline.set_up(settings.log_level, log_format)
         asyncio.run(daemon.serve(settings))
     except* (ConfigError, StateLocked, StateUnreadable, LinkError, OSError, ValueError) as group:
-        for error in group.exceptions:
-            click.echo(f"wakebridge: {error}", err=True)
+        for error in _flat(group):
+            click.echo(f"wakebridge: {_sentence(error)}", err=True)
         sys.exit(1)
+
+
+def _flat(error: Exception) -> Iterator[Exception]:
+    """Give the errors of a group, of the groups in it and so on."""
+    if isinstance(error, ExceptionGroup):
+        for each in error.exceptions:
+            yield from _flat(each)
+    else:
+        yield error
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f"{error.filename} cannot be used: "
+        return where + error.strerror
+    return str(error)
 
 
 for command in (event, routine, session, board, state):
