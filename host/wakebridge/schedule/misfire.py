@@ -9,9 +9,10 @@ from typing import Final
 
 import msgspec
 
+from wakebridge.schedule.errors import UnknownZone
 from wakebridge.schedule.instants import Now
 from wakebridge.schedule.record import Record
-from wakebridge.schedule.rules import At
+from wakebridge.schedule.rules import At, Rule
 
 # How many missed instants are listed one by one in a report and in a schedule's state. A daily
 # alarm that was off for a year lists all of them; a period of one second that was off for a year
@@ -26,6 +27,8 @@ class Schedule(msgspec.Struct, frozen=True, gc=False):
     message type of the older protocol that is emitted in place of `record.event` (E90).
     `consumed` counts occurrences fired or dropped (E9). `missed` holds what was missed since the
     most recent fire, oldest first, at most `MISSED_LISTED_MAX` (E24).
+    `provisional` marks a recurrence that was accepted while the wall clock was not believed: it
+    begins when the clock is (E71).
     """
 
     record: Record
@@ -36,6 +39,7 @@ class Schedule(msgspec.Struct, frozen=True, gc=False):
     last_fired_ns: int | None = None
     consumed: int = 0
     missed: tuple[int, ...] = ()
+    provisional: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -162,23 +166,39 @@ def _missed_instants(schedule: Schedule, due_ns: int, now: Now) -> tuple[tuple[i
     through_ns = now.wall_ns - record.grace_ns - 1
     if record.until_ns is not None:
         through_ns = min(through_ns, record.until_ns)
-    total = rule.count_between(due_ns - 1, through_ns)
-    if record.count is not None and total > record.count - schedule.consumed:
-        total = record.count - schedule.consumed
-        through_ns = rule.nth_after(due_ns - 1, total) or due_ns
-    return tuple(rule.latest(due_ns - 1, through_ns, MISSED_LISTED_MAX)), total
+    # `due_ns` was answered as an occurrence and is one (E34), also where new zone rules see none.
+    try:
+        later = rule.count_between(due_ns, through_ns)
+        if record.count is not None and later >= record.count - schedule.consumed:
+            later = max(record.count - schedule.consumed - 1, 0)
+            through_ns = (rule.nth_after(due_ns, later) if later else None) or due_ns
+        listed = (due_ns, *rule.latest(due_ns, through_ns, MISSED_LISTED_MAX))
+    except UnknownZone:
+        return (due_ns,), 1
+    return listed[-MISSED_LISTED_MAX:], 1 + later
 
 
 def _consume(schedule: Schedule, through_ns: int, count: int) -> Schedule:
     """Return the schedule after `count` occurrences, the last of them at `through_ns`."""
     record = schedule.record
     consumed = schedule.consumed + count
-    next_ns = None if schedule.one_shot else record.rule.next_after(through_ns)
+    next_ns = None if schedule.one_shot else _next_after(record.rule, through_ns)
     exhausted = record.count is not None and consumed >= record.count
     over = next_ns is not None and record.until_ns is not None and next_ns > record.until_ns
     if exhausted or over:
         next_ns = None
     return msgspec.structs.replace(schedule, next_ns=next_ns, consumed=consumed)
+
+
+def _next_after(rule: Rule, after_ns: int) -> int | None:
+    """Return the next occurrence; None also when the tz database has lost the rule's zone.
+
+    Such a schedule is kept and waits: loading it under other zone rules looks for the zone again.
+    """
+    try:
+        return rule.next_after(after_ns)
+    except UnknownZone:
+        return None
 
 
 def _unless_over(schedule: Schedule) -> Schedule | None:

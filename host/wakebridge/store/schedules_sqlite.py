@@ -6,6 +6,7 @@ a fast one the way to the thread and back would cost as much as the commit.
 """
 
 import asyncio
+import logging
 import os
 import secrets
 import sqlite3
@@ -14,17 +15,21 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from wakebridge.schedule.book import Change
+from wakebridge.schedule.errors import UnknownZone
+from wakebridge.schedule.instants import MAX_NS, MIN_NS
 from wakebridge.schedule.misfire import Schedule
 from wakebridge.schedule.rules import Local
 from wakebridge.schedule.stored import decode_stored, encode_stored
 from wakebridge.schedule.zones import zone_rules_version
 from wakebridge.store import private_files
 from wakebridge.store.errors import StateUnreadable, StoreError
+
+log = logging.getLogger(__name__)
 
 SCHEMA_VERSION: Final = 1
 
@@ -45,7 +50,17 @@ _FAST_IN_A_ROW: Final = 16
 _CHECKPOINT_PAGES: Final = 1000
 
 # next, last fired, consumed, missed: the moving part of a schedule (see the schema).
-_PROGRESS = msgspec.json.Decoder(tuple[int | None, int | None, int, tuple[int, ...]])
+_Count = Annotated[int, msgspec.Meta(ge=0)]
+_PROGRESS = msgspec.json.Decoder(tuple[int | None, int | None, _Count, tuple[int, ...]])
+
+# SQLite keeps any type in any column: these are the types of what we wrote.
+_SCHEDULE_ROWS: Final = frozenset(
+    (str, str, bytes, context, str, legacy_event, bytes)
+    for context in (bytes, type(None))
+    for legacy_event in (str, type(None))
+)
+_BridgeRow = tuple[int, int, str, Annotated[int, msgspec.Meta(ge=1, le=LEASE_MAX)]]
+_OBJECT = msgspec.json.Decoder(dict[str, object])
 
 # The watermark columns are 64-bit integers; a fire beyond the year 2262 counts as the last instant.
 _WATERMARK_MAX_NS: Final = 2**63 - 1
@@ -174,44 +189,60 @@ def _load(db: sqlite3.Connection, path: Path, now_ns: int) -> Loaded:
     append = schedules.append
     key: tuple[object, object] = ("", "")
     try:
-        written_ns, fired_ns, zone_rules, lease = db.execute(
-            "SELECT written_ns, fired_ns, zone_rules, lease FROM bridge"
-        ).fetchone()
+        bridge = db.execute("SELECT written_ns, fired_ns, zone_rules, lease FROM bridge").fetchone()
+        written_ns, fired_ns, zone_rules, lease = msgspec.convert(bridge, _BridgeRow)
         for row in db.execute(
             "SELECT skill_id, id, record, context, route, legacy_event, progress FROM schedules"
         ):
             key = row[:2]
-            context, route, legacy_event = row[3:6]
-            next_ns, last_fired_ns, consumed, missed = _PROGRESS.decode(row[6])
-            schedule = Schedule(
-                decode_stored(row[2]),
-                context,
-                route,
-                legacy_event,
-                next_ns,
-                last_fired_ns,
-                consumed,
-                missed,
-            )
-            if schedule.key != key:
-                raise ValueError(f"the record names {schedule.key}")
-            append(schedule)
-    except (sqlite3.Error, ValueError, TypeError, msgspec.MsgspecError) as error:
+            append(_schedule_of(row))
+    except (sqlite3.Error, ValueError, msgspec.MsgspecError) as error:
         raise StateUnreadable(f"{path}: schedule {key}: {error}") from error
     if zone_rules != zone_rules_version():
         schedules = [_with_new_zone_rules(schedule, now_ns) for schedule in schedules]
     return Loaded(schedules, max(written_ns, fired_ns), lease)
 
 
+def _schedule_of(row: tuple[Any, ...]) -> Schedule:
+    """Return the schedule in a row. Raises `ValueError` when a part of it is not as written."""
+    if tuple(map(type, row)) not in _SCHEDULE_ROWS:
+        raise ValueError("a column holds something of another kind")
+    skill_id, schedule_id, stored, context, route, legacy_event, progress = row
+    next_ns, last_fired_ns, consumed, missed = _PROGRESS.decode(progress)
+    for instant_ns in (next_ns, last_fired_ns, *missed):
+        if instant_ns is not None and not MIN_NS <= instant_ns <= MAX_NS:
+            raise ValueError(f"{instant_ns} ns is no instant")
+    record = decode_stored(stored)
+    # They are fired as they stand, and one that cannot be written would stop all the others.
+    _OBJECT.decode(record.body)
+    if context is not None:
+        _OBJECT.decode(context)
+    schedule = Schedule(
+        record, context, route, legacy_event, next_ns, last_fired_ns, consumed, missed
+    )
+    if schedule.key != (skill_id, schedule_id):
+        raise ValueError(f"the record names {schedule.key}")
+    return schedule
+
+
 def _with_new_zone_rules(schedule: Schedule, now_ns: int) -> Schedule:
-    """Move a future occurrence of a `local` schedule to where today's rules put it (E7c)."""
-    rule, next_ns = schedule.record.rule, schedule.next_ns
-    if not isinstance(rule, Local) or next_ns is None or next_ns <= now_ns:
+    """Move a future occurrence of a `local` schedule to where today's rules put it (E7c).
+
+    One whose zone the tz database had lost goes on once the zone is back; one whose zone is lost
+    now keeps the occurrence it has.
+    """
+    record, next_ns = schedule.record, schedule.next_ns
+    exhausted = record.count is not None and schedule.consumed >= record.count
+    overdue = next_ns is not None and next_ns <= now_ns
+    if not isinstance(record.rule, Local) or exhausted or overdue:
         return schedule
     after_ns = max(now_ns, schedule.last_fired_ns or now_ns)
-    moved_ns = rule.next_after(after_ns)
-    until_ns = schedule.record.until_ns
-    if moved_ns is not None and until_ns is not None and moved_ns > until_ns:
+    try:
+        moved_ns = record.rule.next_after(after_ns)
+    except UnknownZone as error:
+        log.error("schedule %s stands still after its next occurrence: %s", schedule.key, error)
+        return schedule
+    if moved_ns is not None and record.until_ns is not None and moved_ns > record.until_ns:
         moved_ns = None
     return msgspec.structs.replace(schedule, next_ns=moved_ns)
 
