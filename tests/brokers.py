@@ -250,6 +250,7 @@ class Relay:
         self._server: asyncio.Server | None = None
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._dead: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._open = asyncio.Event()
         self._open.set()
         self.accepted = 0
@@ -279,6 +280,10 @@ class Relay:
     def hush(self) -> None:
         """Pass nothing on any more, and keep the connections open."""
         self._open.clear()
+
+    def lose(self) -> None:
+        """Lose all that comes on the connections there are, and keep them open; new ones work."""
+        self._dead |= self._pairs
 
     def speak(self) -> None:
         """Pass everything on again."""
@@ -310,6 +315,8 @@ class Relay:
         try:
             while chunk := await source.read(65_536):
                 await self._open.wait()
+                if pair in self._dead:
+                    continue
                 sink.write(chunk)
                 await sink.drain()
         except (ConnectionError, OSError):

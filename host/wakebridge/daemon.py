@@ -81,7 +81,7 @@ class Bridge:
             clock_vouched=(kernel_says_synchronized if config.events.trust_kernel_sync else None),
             turn_began=self._look_for_suspend,
         )
-        self._suspend = SuspendWatch()
+        self.suspend = SuspendWatch()
         self.mqtt = None if config.mqtt is None else MqttBus(config.mqtt, self.events, self._tool)
         self.ovos = None
         if config.ovos is not None and config.ovos.enabled:
@@ -138,7 +138,7 @@ class Bridge:
 
     def _look_for_suspend(self) -> None:
         """Doubt everything that may have died while the host slept, instead of waiting for it."""
-        slept_ns = self._suspend.look()
+        slept_ns = self.suspend.look()
         if not slept_ns:
             return
         note("resumed", slept_s=round(slept_ns / 1_000_000_000, 3))
