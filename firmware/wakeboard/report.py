@@ -69,8 +69,8 @@ def selftest():
 def _firmware():
     """The firmware of this boot; a new one when the command reset the board on its way."""
     if Firmware.live is None:
-        print("The firmware was not running: this command reset the board, or main.py is missing.")
-        print("It starts now. To look without a reset: mpremote resume exec ...")
+        print("The firmware was not running: this command reset the board, or there is no")
+        print("main.py. It starts now. To look without a reset: mpremote resume exec ...")
         from wakeboard.start import start
 
         start()
@@ -159,7 +159,7 @@ def _countdown(countdown):
         return "idle"
     lease = countdown.token >> 16
     owner = "token 0x%08x " % countdown.token
-    owner += "of the bridge with lease %04x" % lease if lease else "set by hand"
+    owner += "of bridge %04x" % lease if lease else "set by hand"
     if not countdown.armed:
         return "expired, " + owner
     left = _span(countdown.left_ms // 1000, countdown.left_ms % 1000)

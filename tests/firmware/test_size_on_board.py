@@ -62,7 +62,7 @@ def heap_of_a_started_board(port: str, path: list[Path]) -> int:
 
 @pytest.mark.parametrize("port", PORTS)
 def test_module_and_buffers_take_12_kb(port: str, compiled: Path) -> None:
-    """From .mpy, in a fresh interpreter: code, names, buffers and the objects of a started board."""
+    """From .mpy, in a fresh interpreter: code, names, buffers, and objects of a started board."""
     assert heap_of_a_started_board(port, [compiled]) <= HEAP_MAX
 
 
