@@ -17,7 +17,7 @@ from wakebridge.schedule.book import Book, Change, Key
 from wakebridge.schedule.errors import RequestError
 from wakebridge.schedule.instants import Now, format_instant
 from wakebridge.schedule.misfire import Evaluation, Schedule
-from wakebridge.schedule.rules import Local
+from wakebridge.schedule.rules import At
 
 # A step of the wall clock smaller than this is the ordinary slewing and jitter between two reads of
 # two clocks; a larger one is reported (E70).
@@ -72,11 +72,16 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Ready(msgspec.Struct, frozen=True):
-    """What `ovos.scheduler.ready` reports (E53)."""
+    """What `ovos.scheduler.ready` reports (E53).
+
+    `begun` is to be made durable: what became of schedules that waited for the clock (E71). It is
+    true in memory already.
+    """
 
     schedules: int
     missed: int
     clock: ClockTrust
+    begun: tuple[Change, ...] = ()
 
 
 class EventEngine:
@@ -87,7 +92,6 @@ class EventEngine:
         self._administrators = frozenset(administrators)
         self._clock = ClockTrust.SYNCHRONIZED
         self._trusted_after_ns = 0
-        self._accepted_untrusted: set[Key] = set()
         self._last_now: Now | None = None
         self._wall_minus_boot_ns = 0
 
@@ -105,7 +109,7 @@ class EventEngine:
         if now.wall_ns < newest_past_ns:
             self._clock = ClockTrust.UNSYNCHRONIZED
         self._last_now = now
-        return self._ready(now)
+        return self._ready(now, self._begin_provisional(now))
 
     def observe(self, now: Now, *, sync_signal: bool = False) -> Ready | None:
         """Note the time. Returns a second `Ready` when the clock has just become synchronized."""
@@ -115,8 +119,7 @@ class EventEngine:
         if not sync_signal and now.wall_ns < self._trusted_after_ns:
             return None
         self._clock = ClockTrust.SYNCHRONIZED
-        self._restart_untrusted(now)
-        return self._ready(now)
+        return self._ready(now, self._begin_provisional(now))
 
     def clock_step_ns(self, now: Now) -> int:
         """Return by how much the wall clock was stepped since the last `observe`, or 0."""
@@ -130,26 +133,27 @@ class EventEngine:
         """Whether the wall clock is believed."""
         return self._clock
 
-    def _ready(self, now: Now) -> Ready:
+    def _ready(self, now: Now, begun: tuple[Change, ...]) -> Ready:
         trusted = self._clock is ClockTrust.SYNCHRONIZED
         due = self._book.pop_due(now, wall_clock_trusted=trusted)
         for schedule in due:
             self._book.watch(schedule)
         missed = sum(misfire.missed_something(schedule, now) for schedule in due)
-        return Ready(len(self._book), missed, self._clock)
+        return Ready(len(self._book), missed, self._clock, begun)
 
-    def _restart_untrusted(self, now: Now) -> None:
+    def _begin_provisional(self, now: Now) -> tuple[Change, ...]:
         """Let recurrences that were accepted at a meaningless wall time begin now.
 
         Their first occurrence was computed from a clock that read years too early; without this the
-        owner would hear of occurrences missed before it even asked.
+        owner would hear of occurrences missed before it even asked, and `count` would be used up.
         """
-        for key in self._accepted_untrusted:
-            schedule = self._book.get(key)
-            if schedule is not None and isinstance(schedule.record.rule, Local):
-                first_ns = schedule.record.rule.next_after(now.wall_ns)
-                self._book.apply(Change(key, msgspec.structs.replace(schedule, next_ns=first_ns)))
-        self._accepted_untrusted.clear()
+        if self._clock is ClockTrust.UNSYNCHRONIZED:
+            return ()
+        begun = [misfire.begun(each, now) for each in self._book if each.provisional]
+        changes = tuple(Change(schedule.key, schedule) for schedule in begun)
+        for change in changes:
+            self._book.apply(change)
+        return changes
 
     # -- requests -------------------------------------------------------------------------------
 
@@ -216,6 +220,8 @@ class EventEngine:
             legacy_event=request.legacy_event,
             next_ns=first_ns,
             last_fired_ns=last_fired_ns,
+            provisional=self._clock is ClockTrust.UNSYNCHRONIZED
+            and not isinstance(parsed.rule, At),
         )
         answer: dict[str, object] = {
             "ok": True,
@@ -338,8 +344,6 @@ class EventEngine:
 
     def apply(self, change: Change) -> Change:
         """Make a change true in memory; returns the change that takes it back."""
-        if self._clock is ClockTrust.UNSYNCHRONIZED:
-            self._accepted_untrusted.add(change.key)
         return self._book.apply(change)
 
     def deadlines(self) -> tuple[int | None, int | None]:

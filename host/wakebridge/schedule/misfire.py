@@ -190,6 +190,18 @@ def _consume(schedule: Schedule, through_ns: int, count: int) -> Schedule:
     return msgspec.structs.replace(schedule, next_ns=next_ns, consumed=consumed)
 
 
+def begun(schedule: Schedule, now: Now) -> Schedule:
+    """Return a provisional schedule as if it had been accepted at `now`, by a clock that is right.
+
+    The first occurrence that is not before `now` is its next one, and nothing counts as missed.
+    """
+    first_ns = _next_after(schedule.record.rule, max(now.wall_ns - 1, schedule.last_fired_ns or 0))
+    until_ns = schedule.record.until_ns
+    if first_ns is not None and until_ns is not None and first_ns > until_ns:
+        first_ns = None
+    return msgspec.structs.replace(schedule, next_ns=first_ns, provisional=False)
+
+
 def _next_after(rule: Rule, after_ns: int) -> int | None:
     """Return the next occurrence; None also when the tz database has lost the rule's zone.
 

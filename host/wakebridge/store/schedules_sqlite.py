@@ -49,9 +49,18 @@ _FAST_IN_A_ROW: Final = 16
 # 4 MB of log before it is folded into the database: folding costs two fsyncs, so it is made rare.
 _CHECKPOINT_PAGES: Final = 1000
 
-# next, last fired, consumed, missed: the moving part of a schedule (see the schema).
-_Count = Annotated[int, msgspec.Meta(ge=0)]
-_PROGRESS = msgspec.json.Decoder(tuple[int | None, int | None, _Count, tuple[int, ...]])
+
+class _Progress(msgspec.Struct, array_like=True, forbid_unknown_fields=True, gc=False):
+    """The moving part of a schedule (see the schema). `provisional` is written when true only."""
+
+    next_ns: int | None
+    last_fired_ns: int | None
+    consumed: Annotated[int, msgspec.Meta(ge=0)]
+    missed: tuple[int, ...]
+    provisional: bool = False
+
+
+_PROGRESS = msgspec.json.Decoder(_Progress)
 
 # SQLite keeps any type in any column: these are the types of what we wrote.
 _SCHEDULE_ROWS: Final = frozenset(
@@ -94,6 +103,7 @@ class SchedulesSqlite:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fast_in_a_row = 0
+        self._moved: tuple[Change, ...] = ()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="schedules")
         try:
             self._db = self._writer.submit(_open, path).result()
@@ -107,15 +117,22 @@ class SchedulesSqlite:
         Occurrences of `local` schedules are computed again when the zone rules have changed since
         they were stored (E7c).
         """
-        return self._writer.submit(_load, self._db, self.path, now_ns).result()
+        loaded, self._moved = self._writer.submit(_load, self._db, self.path, now_ns).result()
+        return loaded
 
     async def commit(self, changes: Sequence[Change], now_ns: int) -> None:
         """Make the changes durable in one transaction, or raise `StoreError` and change nothing."""
-        await self._write(lambda: _commit(self._db, changes, now_ns))
+        await self._write(lambda: self._commit(changes, now_ns))
 
     async def reset_watermark(self, now_ns: int) -> None:
         """Forget a newest write that lay in the future, after a synchronization signal (E71)."""
         await self._write(lambda: _reset_watermark(self._db, now_ns))
+
+    def _commit(self, changes: Sequence[Change], now_ns: int) -> None:
+        # A commit says which zone rules the stored occurrences follow, so those that the rules
+        # moved go with the first one.
+        _commit(self._db, (*self._moved, *changes), now_ns)
+        self._moved = ()
 
     async def _write(self, write: Callable[[], None]) -> None:
         """Write where it costs least; the service has one write under way at a time."""
@@ -184,7 +201,8 @@ def _create(db: sqlite3.Connection) -> None:
     )
 
 
-def _load(db: sqlite3.Connection, path: Path, now_ns: int) -> Loaded:
+def _load(db: sqlite3.Connection, path: Path, now_ns: int) -> tuple[Loaded, tuple[Change, ...]]:
+    """Return what is stored, and the changes that new zone rules make of it."""
     schedules: list[Schedule] = []
     append = schedules.append
     key: tuple[object, object] = ("", "")
@@ -198,9 +216,16 @@ def _load(db: sqlite3.Connection, path: Path, now_ns: int) -> Loaded:
             append(_schedule_of(row))
     except (sqlite3.Error, ValueError, msgspec.MsgspecError) as error:
         raise StateUnreadable(f"{path}: schedule {key}: {error}") from error
+    newest_past_ns = max(written_ns, fired_ns)
+    moved: tuple[Change, ...] = ()
     if zone_rules != zone_rules_version():
-        schedules = [_with_new_zone_rules(schedule, now_ns) for schedule in schedules]
-    return Loaded(schedules, max(written_ns, fired_ns), lease)
+        # A clock that reads earlier than what has been is not to be believed (E71).
+        after_ns = max(now_ns, newest_past_ns)
+        before, schedules = schedules, [_with_new_zone_rules(each, after_ns) for each in schedules]
+        moved = tuple(
+            Change(new.key, new) for old, new in zip(before, schedules, strict=True) if new != old
+        )
+    return Loaded(schedules, newest_past_ns, lease), moved
 
 
 def _schedule_of(row: tuple[Any, ...]) -> Schedule:
@@ -208,8 +233,8 @@ def _schedule_of(row: tuple[Any, ...]) -> Schedule:
     if tuple(map(type, row)) not in _SCHEDULE_ROWS:
         raise ValueError("a column holds something of another kind")
     skill_id, schedule_id, stored, context, route, legacy_event, progress = row
-    next_ns, last_fired_ns, consumed, missed = _PROGRESS.decode(progress)
-    for instant_ns in (next_ns, last_fired_ns, *missed):
+    moving = _PROGRESS.decode(progress)
+    for instant_ns in (moving.next_ns, moving.last_fired_ns, *moving.missed):
         if instant_ns is not None and not MIN_NS <= instant_ns <= MAX_NS:
             raise ValueError(f"{instant_ns} ns is no instant")
     record = decode_stored(stored)
@@ -217,9 +242,7 @@ def _schedule_of(row: tuple[Any, ...]) -> Schedule:
     _OBJECT.decode(record.body)
     if context is not None:
         _OBJECT.decode(context)
-    schedule = Schedule(
-        record, context, route, legacy_event, next_ns, last_fired_ns, consumed, missed
-    )
+    schedule = Schedule(record, context, route, legacy_event, *msgspec.structs.astuple(moving))
     if schedule.key != (skill_id, schedule_id):
         raise ValueError(f"the record names {schedule.key}")
     return schedule
@@ -286,5 +309,6 @@ def _row(schedule: Schedule) -> tuple[object, ...]:
         schedule.legacy_event,
         msgspec.json.encode(
             (schedule.next_ns, schedule.last_fired_ns, schedule.consumed, schedule.missed)
+            + ((True,) if schedule.provisional else ())
         ),
     )

@@ -1,6 +1,7 @@
 -- Version 1 of schedules.db. Immutable: a change of the schema is a new file and a migration.
 -- Instants are ns since the Unix epoch. They pass 64 bits in the year 2262 and schedules reach to
--- 9999, so `progress` keeps them as JSON: [next, last_fired, consumed, [missed, ...]].
+-- 9999, so `progress` keeps them as JSON: [next, last_fired, consumed, [missed, ...]], and a fifth
+-- item, true, in a recurrence that was accepted under an unsynchronized clock and waits for it.
 CREATE TABLE schedules (
     skill_id      TEXT NOT NULL,
     id            TEXT NOT NULL,
