@@ -63,10 +63,17 @@ class TextFormatter(logging.Formatter):
         line = f"{record.levelname.lower()} {record.name.removeprefix('wakebridge.')}: "
         line += record.getMessage()
         fields: dict[str, object] = getattr(record, "fields", {})
-        line += "".join(f" {name}={value}" for name, value in fields.items())
+        line += "".join(f" {name}={_shown(value)}" for name, value in fields.items())
+        if not line.isprintable():  # what owners or a board said must not look like lines of ours
+            line = line.encode("unicode_escape").decode("ascii")
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
+
+
+def _shown(value: object) -> object:
+    """Return a field so that it can be told from the next: text with spaces in quotes."""
+    return repr(value) if isinstance(value, str) and (" " in value or not value) else value
 
 
 class JsonFormatter(logging.Formatter):
