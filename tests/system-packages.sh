@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the servers that the tests start: by itself as root on Debian, otherwise it says what is
+# Installs the servers that the tests start, and the tools that they ask: by itself as root on Debian, otherwise it says what is
 # missing. A test never runs against a stand-in for them.
 set -eu
 PATH="$PATH:/usr/sbin"
@@ -7,6 +7,7 @@ packages=""
 command -v mosquitto >/dev/null || packages="$packages mosquitto"
 command -v mosquitto_sub >/dev/null || packages="$packages mosquitto-clients"
 command -v npm >/dev/null || packages="$packages npm"
+command -v systemd-analyze >/dev/null || packages="$packages systemd"
 [ -z "$packages" ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "The tests need:$packages. Install them and run make test again." >&2
