@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the servers that the tests start, and the tools that they ask: by itself as root on Debian, otherwise it says what is
-# missing. A test never runs against a stand-in for them.
+# Installs the servers that the tests start and the tools that they ask: by itself as root on Debian,
+# otherwise it says what is missing. A test never runs against a stand-in for them.
 set -eu
 PATH="$PATH:/usr/sbin"
 packages=""
