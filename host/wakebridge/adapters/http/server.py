@@ -1,5 +1,6 @@
 """Listening: a TCP port, and when configured a Unix socket with mode 0600."""
 
+import asyncio
 import contextlib
 import errno
 import logging
@@ -14,6 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from wakebridge import holders
 from wakebridge.adapters.http.app import make_app
 from wakebridge.adapters.http.config import HttpConfig
+from wakebridge.adapters.http.gate import Gate
 from wakebridge.adapters.http.ports import Services
 
 log = logging.getLogger(__name__)
@@ -25,6 +27,13 @@ SHUTDOWN_LIMIT_S: Final = 2.0
 # How long a connection may be there without a whole request. Longer than a person thinks between
 # two commands is of no use, and everyone who connects and says nothing costs a descriptor.
 IDLE_LIMIT_S: Final = 75.0
+
+# How long the rest of a body that was refused is read and dropped: closed at once, the connection
+# would be reset before the client has seen why.
+LINGER_LIMIT_S: Final = 1.0
+
+# Connections that the kernel keeps until they are taken in, which is at the next turn of the loop.
+BACKLOG: Final = 128
 
 
 class _BadRequests(logging.Filter):
@@ -47,14 +56,18 @@ class HttpServer:
 
     def __init__(self, config: HttpConfig, services: Services) -> None:
         self._config = config
-        self._runner = web.AppRunner(
-            make_app(services, config.read_token()),
-            access_log=None,
-            handle_signals=False,
-            shutdown_timeout=SHUTDOWN_LIMIT_S,
-            keepalive_timeout=IDLE_LIMIT_S,
-            logger=_logger(),
+        self._gate = Gate(
+            {
+                "access_log": None,
+                "keepalive_timeout": IDLE_LIMIT_S,
+                "lingering_time": LINGER_LIMIT_S,
+                "logger": _logger(),
+            }
         )
+        app = make_app(services, config.read_token())
+        app.middlewares.append(self._gate.middleware)
+        self._runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=SHUTDOWN_LIMIT_S)
+        self._listening: list[asyncio.Server] = []
         self.port = config.port
         self._closed = False
         self._owns_socket = False
@@ -62,17 +75,24 @@ class HttpServer:
     async def start(self) -> None:
         """Listen. Raises OSError with a sentence for a person, such as that the port is taken."""
         await self._runner.setup()
+        if self._runner.server is None:
+            raise RuntimeError("setup makes the server")
+        self._gate.serve(self._runner.server)
+        loop = asyncio.get_running_loop()
         host, port = self._config.host, self._config.port
         try:
-            await web.TCPSite(self._runner, host, port).start()
+            listening = await loop.create_server(self._gate, host, port, backlog=BACKLOG)
         except OSError as error:
             raise OSError(_why_not(host, port, error)) from error
-        self.port = self._runner.addresses[0][1]
+        self._listening.append(listening)
+        self.port = listening.sockets[0].getsockname()[1]
         log.info("http: listening on %s port %d", host, self.port)
         if self._config.unix_socket is not None:
             listener = _private_socket(self._config.unix_socket)
             self._owns_socket = True
-            await web.SockSite(self._runner, listener).start()
+            self._listening.append(
+                await loop.create_unix_server(self._gate, sock=listener, backlog=BACKLOG)
+            )
             log.info("http: listening on %s", self._config.unix_socket)
 
     async def close(self) -> None:
@@ -83,7 +103,10 @@ class HttpServer:
         if self._closed:
             return
         self._closed = True
+        for listening in self._listening:
+            listening.close()
         await self._runner.cleanup()
+        self._gate.close()
         self._remove_socket()
 
     def _remove_socket(self) -> None:
