@@ -133,6 +133,15 @@ class EventEngine:
         """Whether the wall clock is believed."""
         return self._clock
 
+    def newest_past_ns(self, now: Now) -> int:
+        """Return the newest instant known to be past, for a write to record (E71).
+
+        What is written while the clock is not believed must not make the next start believe it.
+        """
+        if self._clock is ClockTrust.UNSYNCHRONIZED:
+            return max(now.wall_ns, self._trusted_after_ns)
+        return now.wall_ns
+
     def _ready(self, now: Now, begun: tuple[Change, ...]) -> Ready:
         trusted = self._clock is ClockTrust.SYNCHRONIZED
         due = self._book.pop_due(now, wall_clock_trusted=trusted)

@@ -290,7 +290,7 @@ class EventService:
         begun, self._begun = self._begun, ()
         changes = [each for each in begun if _on_disk(each).schedule is not None]
         if changes:
-            await self._durable(lambda: self._store.commit(changes, self._clock.now().wall_ns))
+            await self._durable(lambda: self._commit(changes, self._clock.now()))
 
     async def _greet(self, name: str) -> None:
         """A bus came up: `ready` first, only then what it missed (E53)."""
@@ -350,7 +350,7 @@ class EventService:
             return
         change = Change(schedule.key, evaluation.successor)
         if not schedule.record.ephemeral:
-            await self._durable(lambda: self._store.commit([change], self._clock.now().wall_ns))
+            await self._durable(lambda: self._commit([change], self._clock.now()))
         self._engine.apply(change)
 
     def _note(self, evaluation: Evaluation, fired_ns: int) -> None:
@@ -375,6 +375,9 @@ class EventService:
             # It counts as emitted: one owner's record never holds up another's (E35).
             log.error("bus %s cannot carry an event: %s", route, error)
         self._note(evaluation, fired_ns)
+
+    async def _commit(self, changes: Sequence[Change], now: Now) -> None:
+        await self._store.commit(changes, self._engine.newest_past_ns(now))
 
     async def _durable(self, write: Callable[[], Awaitable[None]]) -> None:
         """Repeat a write until it holds. What it records has happened, so there is no way back.
@@ -444,7 +447,7 @@ class EventService:
                     durable.append(_on_disk(decision.change))
         if durable:
             try:
-                await self._store.commit(durable, now.wall_ns)
+                await self._commit(durable, now)
             except StoreError:
                 for inverse in reversed(inverses):
                     self._engine.apply(inverse)
