@@ -69,7 +69,7 @@ print(run(), countdown.left_ms)
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
 def test_a13_hostile_payloads_through_the_real_framing(build: Build) -> None:
     """Each is counted once and dropped, the frame after it is answered, within 100 ms."""
-    cases = json.loads((TESTS / "data/board-cases.json").read_text())
+    cases = json.loads((TESTS / "data/firmware-cases.json").read_text())
     written = next(case for case in cases if case["id"] == "A13")["input"]["payloads_hex"]
     special = {"81 x5000 then 00": b"\x81" * 5000 + b"\0", "9f x4096": b"\x9f" * 4096}
     payloads = [special.get(text) or bytes.fromhex(text) for text in written]

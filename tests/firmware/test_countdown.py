@@ -13,7 +13,7 @@ from micropython_runner import TESTS
 from wakewire import codes, messages
 from wakewire.limits import COUNTDOWN_MAX_MS
 
-CASES: Final = json.loads((TESTS / "data/board-cases.json").read_text())
+CASES: Final = json.loads((TESTS / "data/firmware-cases.json").read_text())
 A09: Final[dict[str, Any]] = next(case for case in CASES if case["id"] == "A09")
 TOKEN: Final = 0x1234ABCD
 

@@ -158,7 +158,7 @@ def test_fault_of_ours_is_an_internal_error() -> None:
 
 def hostile_payloads() -> list[bytes]:
     """A13, as `payloads_hex` writes them."""
-    cases = json.loads((TESTS / "data/board-cases.json").read_text())
+    cases = json.loads((TESTS / "data/firmware-cases.json").read_text())
     written = next(case for case in cases if case["id"] == "A13")["input"]["payloads_hex"]
     special = {"81 x5000 then 00": b"\x81" * 5000 + b"\0", "9f x4096": b"\x9f" * 4096}
     return [special.get(text) or bytes.fromhex(text) for text in written]
