@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import signal
 import socket
 import sys
@@ -111,6 +112,10 @@ class BridgeProcess:
         }
         self.umask = -1
         """What it is started with; -1: our own."""
+        self.program = ["-m", "wakebridge"]
+        """The arguments of Python that make it a bridge."""
+        self.environment: dict[str, str] = {}
+        """What is added to our own environment for it."""
         self.lines: list[Line] = []
         """Everything it has said, in all of its lives."""
         self._began = 0
@@ -154,8 +159,9 @@ class BridgeProcess:
         path.write_text(toml_of(self.config), encoding="utf-8")
         self._began = len(self.lines)
         process = self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "wakebridge", "serve"),
+            *(sys.executable, *self.program, "serve"),
             *("--config", str(path), "--log-format", "json"),
+            env={**os.environ, **self.environment},
             stdin=asyncio.subprocess.DEVNULL,
             stderr=PIPE,
             umask=self.umask,
@@ -472,6 +478,10 @@ class Owner:
     async def online(self) -> None:
         """Return once the bridge serves this broker: requests from before may be lost."""
         await self.until(lambda: self.state.get("status") == "online")
+
+    async def until_fired(self, count: int) -> None:
+        """Return once so many fires were heard."""
+        await self.until(lambda: len(self.fired) >= count)
 
     async def until_timer(self, timeout_s: float = WAIT_S, **fields: object) -> Any:
         """Return the retained state of the countdown once it has these values."""
