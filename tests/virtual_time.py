@@ -53,7 +53,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now_s
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override] # the superclass spells its type variables out
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
         """Run the work inline: its thread would make the order of events a matter of chance."""
         future = self.create_future()
         try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from virtual_time import NS, VirtualClock, VirtualLoop, VirtualTimer, run_virtual
 from wakebridge.bus import BusMessage, BusUnavailable
 from wakebridge.engine import EventEngine
@@ -112,7 +113,7 @@ async def ask(
     return answer
 
 
-def event(schedule_id: str = "a", **fields: object) -> dict[str, object]:
+def event(schedule_id: str = "a", **fields: Any) -> dict[str, object]:
     return {"id": schedule_id, "event": "demo.tick", **fields}
 
 
@@ -154,7 +155,7 @@ def test_at_fires_once_at_its_due_instant_with_data_and_context_e30_e34(world: A
 def test_in_is_measured_on_the_boot_clock_e5(world: Any) -> None:
     async def scenario(world: World) -> None:
         async with world.bridge() as service:
-            answer = await ask(service, "schedule", event(**{"in": {"seconds": 60}}))
+            answer = await ask(service, "schedule", event("a", **{"in": {"seconds": 60}}))
             assert answer["next"] == "2026-03-01T10:01:00+00:00"
             await asyncio.sleep(10)
             world.clock.step(3600 * NS)
@@ -288,15 +289,15 @@ def test_count_and_until_bound_a_recurrence_and_dropped_ones_count_e9_e40(world:
 
     done = world(scenario)
     dues = [
-        message.context["scheduler"]["due"][17:19]  # type: ignore[index]
+        message.context["scheduler"]["due"][17:19]
         for _, message in done.bus.seen
-        if message.context.get("scheduler", {}).get("id") == "c"  # type: ignore[attr-defined]
+        if message.context.get("scheduler", {}).get("id") == "c"
     ]
     assert dues == ["10", "40", "50"]
     u_dues = [
-        message.context["scheduler"]["due"][17:19]  # type: ignore[index]
+        message.context["scheduler"]["due"][17:19]
         for _, message in done.bus.seen
-        if message.context.get("scheduler", {}).get("id") == "u"  # type: ignore[attr-defined]
+        if message.context.get("scheduler", {}).get("id") == "u"
     ]
     assert u_dues == ["10", "20", "30"]
 
@@ -405,7 +406,7 @@ def test_without_a_bus_the_occurrence_waits_and_grace_decides(world: Any) -> Non
 
     done = world(scenario)
     ids = [
-        (message.type, (message.context.get("scheduler") or {}).get("id"))  # type: ignore[attr-defined]
+        (message.type, (message.context.get("scheduler") or {}).get("id"))
         for _, message in done.bus.seen[1:]
     ]
     assert sorted(ids, key=str) == sorted(
@@ -481,7 +482,7 @@ def test_a_tiny_period_delays_nobody_e35(world: Any) -> None:
                 if message.type == "other.tick":
                     fired.set()
 
-            world.bus.emit = watch  # type: ignore[assignment, method-assign]
+            world.bus.emit = watch  # type: ignore[method-assign]
             started_s = asyncio.get_running_loop().time()
             answer = await ask(service, "schedule", body, owner="other")
             assert answer["ok"] is True
