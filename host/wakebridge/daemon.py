@@ -187,6 +187,7 @@ class Bridge:
         client = self.supervisor.client
         return {
             "events": self.events.health(),
+            "broker": None if self.mqtt is None else _broker_state(self.mqtt),
             "routines": {
                 "available": self.routines.unavailable is None,
                 "problem": self.routines.unavailable,
@@ -321,6 +322,10 @@ def _runner(config: Config, mqtt: MqttBus | None) -> Runner | None:
             if mqtt is None or agent.mqtt is None:
                 raise ConfigError("agent.runner is mqtt: add the sections [mqtt] and [agent.mqtt]")
             return MqttRunner(mqtt.connection, agent.mqtt)
+
+
+def _broker_state(mqtt: MqttBus) -> dict[str, object]:
+    return {"connected": mqtt.connection.is_up, "problem": mqtt.connection.trouble}
 
 
 def _board_state(hello: Hello | None, problem: str) -> dict[str, object]:

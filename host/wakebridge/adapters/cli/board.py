@@ -4,16 +4,22 @@ import time
 from typing import Any, Final
 
 import click
+import msgspec
 
 from wakebridge.adapters.cli import doctor
-from wakebridge.adapters.cli.bridge import CONFIG_META, Bridge
+from wakebridge.adapters.cli.bridge import CONFIG_META, Bridge, BridgeError
 from wakebridge.adapters.cli.human import Span, describe_span
-from wakebridge.adapters.cli.render import show_fields, show_json, show_table
+from wakebridge.adapters.cli.render import show_fields, show_json, show_table, wrapped
 
 _SOURCES: Final = {1: "boot", 2: "button", 3: "voice", 4: "rtc_timer", 5: "host"}
 _RESETS: Final = ("unknown", "power on", "hard", "watchdog", "deep sleep", "soft", "brownout")
 _CLOCKS: Final = ("unknown", "crystal", "RC oscillator", "RTC")
 _NOT_SHOWN: Final = frozenset({"at_s", "level", "logger", "message"})
+_NOTHING: Final = ("", None, f"{0:#010x}")
+_WATCHED: Final = ("board", "countdown", "port", "resumed")
+
+# Greeting a board that hangs takes the bridge this long at most, and lending waits for it.
+_LEND_TIMEOUT_S: Final = 40.0
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 
@@ -27,7 +33,7 @@ def board() -> None:
 @_as_json
 @click.pass_obj
 def info(bridge: Bridge, as_json: bool) -> None:
-    """Show who the board is, how its clock runs, and how the link does."""
+    """Show who the board is, how its clock runs, how the link does."""
     answer = bridge.call("GET", "/api/board")
     if as_json:
         show_json(answer)
@@ -93,20 +99,22 @@ def events(bridge: Bridge, as_json: bool) -> None:
 
 @board.command()
 @click.option("--count", type=int, default=0, help="stop after so many lines; 0: never")
+@_as_json
 @click.pass_obj
-def watch(bridge: Bridge, count: int) -> None:
-    """Print what the board and its countdown do, as it happens, until Ctrl-C."""
+def watch(bridge: Bridge, count: int, as_json: bool) -> None:
+    """Print what the board does, as it happens, until Ctrl-C."""
     shown = 0
-    for line in bridge.follow("/api/timeline"):
-        message = str(line["message"])
-        if not message.startswith(("board", "countdown", "port")):
-            continue
-        rest = {name: line[name] for name in line if name not in _NOT_SHOWN and line[name] != ""}
-        fields = " ".join(f"{name}={value}" for name, value in rest.items())
-        click.echo(f"{time.strftime('%H:%M:%S', time.localtime(line['at_s']))} {message} {fields}")
-        shown += 1
-        if shown == count:
-            return
+    try:
+        for line in bridge.follow("/api/timeline"):
+            if not str(line["message"]).startswith(_WATCHED):
+                continue
+            click.echo(msgspec.json.encode(line).decode() if as_json else _told(line))
+            shown += 1
+            if shown == count:
+                return
+    except KeyboardInterrupt:
+        return  # the way to end it
+    raise BridgeError("the bridge has stopped")
 
 
 @board.command()
@@ -116,7 +124,8 @@ def watch(bridge: Bridge, count: int) -> None:
 @click.pass_obj
 def lend(bridge: Bridge, limit_s: float, tcp_port: int, as_json: bool) -> None:
     """Lend the serial port to a technician; it comes back by itself."""
-    lent = bridge.call("POST", "/api/board/lend", {"limit_s": limit_s, "tcp_port": tcp_port})
+    body = {"limit_s": limit_s, "tcp_port": tcp_port}
+    lent = bridge.call("POST", "/api/board/lend", body, _LEND_TIMEOUT_S)
     if as_json:
         show_json(lent)
         return
@@ -132,7 +141,7 @@ def lend(bridge: Bridge, limit_s: float, tcp_port: int, as_json: bool) -> None:
 @click.pass_obj
 def take_back(bridge: Bridge, as_json: bool) -> None:
     """Take the lent port back now."""
-    answer = bridge.call("DELETE", "/api/board/lend")
+    answer = bridge.call("DELETE", "/api/board/lend", timeout_s=_LEND_TIMEOUT_S)
     if as_json:
         show_json(answer)
     else:
@@ -140,19 +149,44 @@ def take_back(bridge: Bridge, as_json: bool) -> None:
 
 
 @board.command(name="doctor")
+@_as_json
 @click.pass_context
-def doctor_(ctx: click.Context) -> None:
-    """Check host, port, broker, store, board and clock; say what to do."""
+def doctor_(ctx: click.Context, as_json: bool) -> None:
+    """Check host, port, broker, state, board, clock; say what to do.
+
+    The exit code is 1 when something is BAD.
+    """
     findings = doctor.examine(ctx.obj, ctx.meta[CONFIG_META])
-    for finding in findings:
-        click.echo(f"{finding.verdict:<5} {finding.what}: {finding.text}")
-        if finding.remedy:
-            click.echo(f"      -> {finding.remedy}")
+    if as_json:
+        show_json(findings)
+    else:
+        for finding in findings:
+            click.echo(wrapped(f"{finding.verdict:<5} {finding.what}: {finding.text}", 6))
+            if finding.remedy:
+                click.echo(wrapped(f"      -> {finding.remedy}", 9))
     ctx.exit(1 if any(finding.verdict == "BAD" for finding in findings) else 0)
 
 
+def _told(line: dict[str, Any]) -> str:
+    """Return one line of the time line as a person reads it."""
+    at = time.strftime("%H:%M:%S", time.localtime(line["at_s"]))
+    told = ""
+    for name, value in line.items():
+        if name == "remaining_ms":
+            told += f"  left: {describe_span(value // 1000)}" if value else ""
+        elif name == "source":
+            told += f"  source: {_source(value)}"
+        elif name not in _NOT_SHOWN and value not in _NOTHING:
+            told += f"  {name}: {value}"
+    return wrapped(f"{at}  {line['message']}{told}", 10)
+
+
+def _source(code: int) -> str:
+    return f"{code} {_SOURCES.get(code, 'unknown')}"
+
+
 def _row(event: dict[str, Any]) -> tuple[object, ...]:
-    source = f"{event['source']} {_SOURCES.get(event['source'], 'unknown')}"
+    source = _source(event["source"])
     token = f"{event['token']:#010x}" if event["token"] else "-"
     return (event["seq"], source, describe_span(event["uptime_ms"] // 1000), token)
 

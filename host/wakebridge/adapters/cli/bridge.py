@@ -1,7 +1,9 @@
 """How the commands reach the running bridge: its HTTP interface, over TCP or a Unix socket."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+import functools
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,49 +24,68 @@ class BridgeError(click.ClickException):
     """The bridge cannot be reached or refuses; the message is for a person."""
 
 
+class Address(msgspec.Struct, frozen=True):
+    """Where a bridge answers, and the token that it asks for, if any."""
+
+    url: str
+    token: str | None = None
+    unix_socket: str | None = None
+
+    def __str__(self) -> str:
+        """Return what a person can look for."""
+        return self.unix_socket or self.url
+
+
 class Bridge:
-    """One running bridge. Every call is one request; failures are `BridgeError`."""
+    """One running bridge. Every call is one request; failures are `BridgeError`.
 
-    def __init__(self, url: str, token: str | None, unix_socket: str | None) -> None:
-        self._url = url
-        self._token = token
-        self._unix_socket = unix_socket
+    `find` is called when the first request is made: some commands can do without.
+    """
 
-    def call(self, method: str, path: str, body: object = None) -> Any:
+    def __init__(self, find: Callable[[], Address]) -> None:
+        self._find = find
+
+    @functools.cached_property
+    def _address(self) -> Address:
+        return self._find()
+
+    def call(
+        self, method: str, path: str, body: object = None, timeout_s: float = TIMEOUT_S
+    ) -> Any:
         """Return the decoded answer of one request."""
-        return asyncio.run(self._call(method, path, body))
+        return asyncio.run(self._call(method, path, body, timeout_s))
 
     def _session(self, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientSession:
+        address = self._address
         headers = {"Content-Type": "application/json"}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        connector = None if self._unix_socket is None else aiohttp.UnixConnector(self._unix_socket)
+        if address.token is not None:
+            headers["Authorization"] = f"Bearer {address.token}"
+        path = address.unix_socket
         return aiohttp.ClientSession(
-            self._url, connector=connector, timeout=timeout, headers=headers
+            address.url,
+            connector=None if path is None else aiohttp.UnixConnector(path),
+            timeout=timeout,
+            headers=headers,
         )
 
     def _away(self, error: Exception) -> BridgeError:
-        where = self._unix_socket or self._url
         return BridgeError(
-            f"the bridge does not answer at {where}: {error or 'timeout'}.\n"
+            f"the bridge does not answer at {self._address}: {_reason(error)}.\n"
             "Is it running? Name another address with --url, or its file with --config."
         )
 
-    async def _call(self, method: str, path: str, body: object) -> Any:
+    async def _call(self, method: str, path: str, body: object, timeout_s: float) -> Any:
         data = None if body is None else msgspec.json.encode(body)
         try:
             async with (
-                self._session(aiohttp.ClientTimeout(total=TIMEOUT_S)) as session,
+                self._session(aiohttp.ClientTimeout(total=timeout_s)) as session,
                 session.request(method, path, data=data) as response,
             ):
-                answer = msgspec.json.decode(await response.read())
-                if response.ok:
-                    return answer
+                return _answer(response.ok, await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._away(error) from None
         except msgspec.DecodeError as error:
-            raise BridgeError(f"{self._url} is not a bridge: its answer is {error}") from None
-        raise BridgeError(str(answer.get("error", {}).get("reason", answer)))
+            raise BridgeError(f"{self._address} is no bridge: its answer is {error}") from None
 
     def follow(self, path: str) -> Iterator[Any]:
         """Yield the decoded lines of an endless answer."""
@@ -82,6 +103,8 @@ class Bridge:
         async with self._session(aiohttp.ClientTimeout(connect=TIMEOUT_S)) as session:
             try:
                 async with session.get(path) as response:
+                    if not response.ok:
+                        _answer(response.ok, await response.read())
                     async for line in response.content:
                         yield msgspec.json.decode(line)
             except (aiohttp.ClientError, OSError) as error:
@@ -111,20 +134,47 @@ class Bridge:
         return output["result"], output["timer_error"]
 
 
+def _answer(ok: bool, body: bytes) -> Any:
+    """Return a decoded answer; raise `BridgeError` with the reason of a refusal."""
+    answer = msgspec.json.decode(body)
+    if ok:
+        return answer
+    error = answer.get("error", {}) if isinstance(answer, dict) else {}
+    raise BridgeError(str(error.get("reason", answer)))
+
+
+def _reason(error: Exception) -> str:
+    """Return why there was no answer, without the address that aiohttp repeats."""
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        return os.strerror(error.os_error.errno)
+    return str(error) or "no answer in time"
+
+
 def find_bridge(url: str | None, config: Path | None) -> Bridge:
     """Return the bridge that the options name; without any, the one of the configuration file."""
-    if url is not None:
-        return Bridge(url, None, None)
+    return Bridge(lambda: _find(url, config))
+
+
+def _find(url: str | None, config: Path | None) -> Address:
+    if url is not None and config is None:
+        return Address(url)
     http = HttpConfig()
     path = config or DEFAULT_PATH
     if config is not None or path.exists():
         try:
-            http = load_config(path).http or http
+            found = load_config(path).http
         except ConfigError as error:
             raise BridgeError(str(error)) from None
+        if found is None:
+            raise BridgeError(f"{path} has no section [http], and commands reach a bridge by HTTP")
+        http = found
     try:
         token = http.read_token()
     except (OSError, ValueError) as error:
         raise BridgeError(f"the token cannot be read: {error}") from None
+    if url is not None:
+        return Address(url, token)
     host = f"[{http.host}]" if ":" in http.host else http.host
-    return Bridge(f"http://{host}:{http.port}", token, http.unix_socket)
+    # The socket is for the bridge's own user; others may still use the port.
+    own = http.unix_socket is not None and os.access(http.unix_socket, os.W_OK)
+    return Address(f"http://{host}:{http.port}", token, http.unix_socket if own else None)

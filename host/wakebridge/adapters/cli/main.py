@@ -12,6 +12,7 @@ from wakebridge import timeline
 from wakebridge.adapters.cli.board import board
 from wakebridge.adapters.cli.bridge import CONFIG_META, find_bridge
 from wakebridge.adapters.cli.event import event
+from wakebridge.adapters.cli.render import Commands
 from wakebridge.adapters.cli.routine import routine, session
 from wakebridge.adapters.cli.state import state
 from wakebridge.config import DEFAULT_PATH, ConfigError, load_config
@@ -26,7 +27,7 @@ _config = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 @_config
 @click.option("--url", help="where the bridge answers, instead of what the file says")
 @click.version_option(package_name="wakebridge")

@@ -1,7 +1,10 @@
 """What the commands print: tables for people in 80 columns, JSON for programs."""
 
+import io
+import sys
+import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Any, Final, NoReturn
 
 import click
 import msgspec
@@ -9,6 +12,39 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH: Final = 80
+
+_NAME_WIDTH: Final = 14
+
+
+def wrapped(text: str, indent: int = 0) -> str:
+    """Return text in lines of at most `WIDTH`; those after the first are indented.
+
+    A word that is longer, such as the path of a port, has a line to itself and stays whole.
+    """
+    wrapper = textwrap.TextWrapper(
+        WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(
+        line if len(line) <= WIDTH else wrapper.fill(line) for line in text.splitlines()
+    )
+
+
+class Commands(click.Group):
+    """A group of commands whose errors fit the width, too."""
+
+    def main(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Run a command and exit with its code."""
+        code: object = 1
+        try:
+            code = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except click.ClickException as error:
+            told = io.StringIO()
+            error.show(told)
+            click.echo(wrapped(told.getvalue()), err=True)
+            code = error.exit_code
+        except click.Abort:
+            click.echo("Stopped.", err=True)
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 def show_json(value: object) -> None:
@@ -38,7 +74,7 @@ def show_fields(fields: Iterable[tuple[str, object]]) -> None:
     """Print one `name  value` line per field that has a value."""
     for name, value in fields:
         if value is not None:
-            click.echo(f"{name:<12}  {_text(value)}")
+            click.echo(wrapped(f"{name:<12}  {_text(value)}", _NAME_WIDTH))
 
 
 def short_instant(text: str | None) -> str:
