@@ -55,3 +55,9 @@ lint: $(VENV)/.ready ## style, types and import contracts
 .PHONY: test
 test: test-setup lint ## install what the tests need, then run all of them
 	$(PYTEST)
+
+# -- measured and reported -------------------------------------------------------------------------
+
+.PHONY: bench
+bench: test-setup ## measure the bridge beside its peers; SIZE=full for a quarter of an hour more
+	PYTHONPATH=tests $(BIN)/python -m bench --size $(or $(SIZE),short) $(MEASURE)
