@@ -1,13 +1,15 @@
 """An agent for the command runner that notes every request, and its reader `Notes`.
 
 `noting_agent.py NOTES`: does what the task says. `wait PATH` says so as its partial result and goes
-on when somebody opens the FIFO at PATH, `fail` and `die` do that, anything else is done at once.
+on when somebody opens the FIFO at PATH, `fail` and `die` do that, `schedule PORT TASK` creates a
+schedule in its own session as an agent with tools does, anything else is done at once.
 """
 
 import json
 import os
 import signal
 import sys
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,16 @@ class Notes:
         return [request["task"] for request in self.all(what)]
 
 
+def schedule(port: str, task: str, session_id: str) -> str:
+    """Call the tool over HTTP; return its output."""
+    call = {"input": {"action": "create", "task": task, "delay_s": 600}, "session_id": session_id}
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/api/tools/schedule", json.dumps(call).encode()
+    )
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return str(json.load(answer)["output"])
+
+
 def note(path: str, what: str, request: dict[str, Any]) -> None:
     """Append one line in one write, so that no two agents can mix theirs."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -75,8 +87,12 @@ def main() -> None:
         return
     elif verb == "die":
         os.kill(os.getpid(), signal.SIGKILL)
+    result = f"done: {request['task']}"
+    if verb == "schedule":
+        port, _, task = argument.partition(" ")
+        result = schedule(port, task, request["session_id"])
     note(notes, "end", request)
-    say(type="result", text=f"done: {request['task']}")
+    say(type="result", text=result)
 
 
 if __name__ == "__main__":
