@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import logging
 import socket
+import threading
 from typing import Any, Final
 
 from aiomqtt import Client, MqttCodeError, MqttError, ProtocolVersion, Will
-from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, DisconnectFlags
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, DisconnectFlags, MQTTMessageInfo
 from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
@@ -50,7 +51,7 @@ class _LastWords(logging.Handler):
 
 
 class BrokerClient(Client):
-    """The library's client, with two things that it does not tell.
+    """The library's client, with what it does not tell and what it does too late.
 
     It ends its attempt to connect when the broker hangs up; the original waits its whole time limit
     for an answer on a connection that it knows is closed, and then calls that a time-out. And it
@@ -65,13 +66,16 @@ class BrokerClient(Client):
         super().__init__(hostname, port, logger=logger, **options)
         self._slots = asyncio.Semaphore(CONCURRENT_CALLS)
         self._confirmations: dict[int, asyncio.Future[ReasonCode]] = {}
+        self._thread = threading.get_ident()
+        self._publishing = False
+        self._watched = False
 
     async def publish_confirmed(
         self, topic: str, payload: bytes, *, retain: bool, properties: Properties | None
     ) -> ReasonCode:
         """Publish with QoS 1; return what the PUBACK says. Raise MqttError or ValueError."""
         async with self._slots:
-            info = self._client.publish(topic, payload, 1, retain, properties)
+            info = self._publish_now(topic, payload, retain, properties)
             if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
                 raise MqttCodeError(info.rc, "could not publish")
             confirmation: asyncio.Future[ReasonCode] = self._loop.create_future()
@@ -80,6 +84,16 @@ class BrokerClient(Client):
                 return await confirmation
             finally:
                 del self._confirmations[info.mid]
+
+    def _publish_now(
+        self, topic: str, payload: bytes, retain: bool, properties: Properties | None
+    ) -> MQTTMessageInfo:
+        self._publishing = True
+        try:
+            return self._client.publish(topic, payload, 1, retain, properties)
+        finally:
+            self._publishing = False
+            self._flush(self._client)
 
     def stop_taking(self) -> None:
         """Neither read nor acknowledge what comes from now on.
@@ -93,6 +107,43 @@ class BrokerClient(Client):
     def unread(self) -> int:
         """How many messages were taken and not read from `messages` yet."""
         return self._queue.qsize()
+
+    def _on_socket_register_write(
+        self, client: PahoClient, userdata: object, sock: socket.socket
+    ) -> None:
+        if threading.get_ident() != self._thread:  # the library connects in a thread of its own
+            self._loop.call_soon_threadsafe(self._flush, client)
+        elif not self._publishing:
+            self._loop.call_soon(self._flush, client)
+
+    def _on_socket_unregister_write(
+        self, client: PahoClient, userdata: object, sock: socket.socket
+    ) -> None:
+        if self._watched:
+            self._watched = False
+            super()._on_socket_unregister_write(client, userdata, sock)
+
+    def _flush(self, client: PahoClient) -> None:
+        """Write what waits; watch the socket only for what it does not take at once.
+
+        The original always watches first, which takes a turn of the loop and as much time again as
+        the message itself. And it does so a turn later, when the descriptor may be closed or,
+        worse, be that of another file: so after a suspend, when a message meets a connection that
+        is gone.
+        """
+        self._write(client)
+        sock = client.socket()
+        if client.want_write() and sock is not None and sock.fileno() >= 0:
+            self._watched = True
+            self._loop.add_writer(sock.fileno(), self._write, client)
+
+    def _write(self, client: PahoClient) -> None:
+        try:
+            client.loop_write()
+        except Exception as error:
+            # As the original does: whatever it is, the connection is broken.
+            if not self._disconnected.done():
+                self._disconnected.set_exception(error)
 
     def _on_publish(
         self,
