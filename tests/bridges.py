@@ -211,6 +211,12 @@ class BridgeProcess:
         self._process = None
         return code
 
+    async def died(self) -> int:
+        """Wait until it has ended by itself; return its exit code, negative for a signal."""
+        code = await self._ended()
+        self._process = None
+        return code
+
     async def run_to_end(self) -> Ended:
         """Start it although it must refuse; return how it ended."""
         await self._spawn()

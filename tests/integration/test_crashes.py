@@ -153,8 +153,28 @@ async def check_routines(bridge: BridgeProcess, journal: Journal, routines: list
     print(Counter(listed[each]["status"] for each in routines))
 
 
-async def test_r48_a_run_that_is_with_the_agent_at_a_crash_is_interrupted_and_never_repeated(
-    bridge: BridgeProcess, journal: Journal, tmp_path: Path
+async def test_a_crash_in_the_middle_of_a_burst_repeats_at_most_one_and_loses_none_e51(
+    bridge: BridgeProcess, owner: Owner
+) -> None:
+    ids = [f"e{n}" for n in range(100)]
+    due = in_s(1.5).isoformat()
+    await asyncio.gather(*(owner.schedule(each, at=due) for each in ids))
+    for heard in (5, 35, 65):
+        await owner.until_fired(heard)
+        await bridge.kill()
+        assert len(owner.fired) < len(ids)
+        await bridge.start()
+    await owner.until(lambda: {f.id for f in owner.fired} == set(ids))
+    await owner.ask("list", {})  # whatever else would come has come by now
+    counted = Counter(f.key for f in owner.fired)
+    assert max(counted.values()) <= 2
+    assert counted.total() - len(ids) <= 3
+    assert owner.missed == []
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+async def test_r48_a_run_that_is_with_the_agent_at_the_end_is_interrupted_and_never_repeated(
+    how: str, bridge: BridgeProcess, journal: Journal, tmp_path: Path
 ) -> None:
     """So is one that waits for the session; work that is still in the queue survives."""
     fifo = tmp_path / "go"
@@ -172,13 +192,15 @@ async def test_r48_a_run_that_is_with_the_agent_at_a_crash_is_interrupted_and_ne
             await asyncio.sleep(0.02)
     assert [each["status"] for each in shown] == ["running", "running", "queued"]
     assert shown[1]["waiting"]
-    await bridge.kill()
+    await getattr(bridge, how)()
     await bridge.start()
     await bridge.said("routine", id=ids[2], status="completed")
     after = (await bridge.tool(action="list")).result
     assert [each["status"] for each in after] == ["interrupted", "interrupted", "completed"]
     assert after[0]["partial_result"] == "half of it"
     assert after[0]["latest_run"]["outcome"] == "interrupted"
+    why = {"kill": "the bridge stopped", "stop": "the bridge was shut down"}[how]
+    assert why in after[0]["latest_error"]
     await bridge.kill()
     await bridge.start()
     await bridge.said("countdown")
@@ -244,3 +266,22 @@ async def test_requests_on_their_way_at_a_clean_stop_are_answered_and_durable_e5
         else:
             assert "stopping" in answer["reason"]
             assert schedule_id not in kept
+
+
+async def test_a_clean_stop_does_not_wait_for_clients_that_do_not_end(
+    bridge: BridgeProcess, owner: Owner
+) -> None:
+    """One that keeps its connection, and one in the middle of a request."""
+    connections = []
+    for words in (b"", b"POST /api/sessions HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", bridge.http_port)
+        writer.write(words)
+        await writer.drain()
+        connections.append((reader, writer))
+    await bridge.health()
+    began_s = time.monotonic()
+    assert await bridge.stop() == 0
+    assert time.monotonic() - began_s < 4
+    assert owner.statuses[-1] == "offline"
+    for _, writer in connections:
+        writer.close()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from bridges import BridgeProcess, Owner
 from wakebridge.simboard import DeskBoard
 
-IDLE_S = 25.0
+IDLE_S = 20.0
 
 
 class Used(NamedTuple):
