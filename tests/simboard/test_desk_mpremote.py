@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pty
+import tty
 from pathlib import Path
 
 from desk_host_end import HostEnd
@@ -61,11 +62,12 @@ async def test_mip_installs_a_package_from_a_checkout(echo_desk: DeskBoard, tmp_
 async def test_soft_reset_leaves_the_prompt_and_reset_starts_main(echo_desk: DeskBoard) -> None:
     assert (await mpremote(echo_desk.port, "soft-reset")).code == 0
     assert echo_desk.at_prompt
-    assert (await mpremote(echo_desk.port, "reset")).code == 0
     boots = echo_desk.boots
+    assert (await mpremote(echo_desk.port, "resume", "reset")).code == 0
+    await echo_desk.until_boot(boots + 1)
     end = HostEnd(echo_desk.port)
-    await end.until(b"main runs")
-    assert echo_desk.boots == boots + 1
+    end.write(b"\xff")  # which a REPL would not echo
+    await end.until(b"\xff")
     end.close()
 
 
@@ -79,6 +81,7 @@ async def test_a_command_right_after_reset_finds_the_board(echo_desk: DeskBoard)
 async def test_ctrl_d_in_the_repl_starts_boot_and_main(echo_desk: DeskBoard) -> None:
     """As on a board: the friendly REPL soft-reboots into main.py, the raw REPL does not."""
     terminal, other = pty.openpty()
+    tty.setraw(other)  # mpremote does, too, but only after it has said that it is there
     process = await asyncio.create_subprocess_exec(
         MPREMOTE, "connect", echo_desk.port, "repl", stdin=other, stdout=other, stderr=other
     )
@@ -88,9 +91,12 @@ async def test_ctrl_d_in_the_repl_starts_boot_and_main(echo_desk: DeskBoard) -> 
 
     async def until(text: bytes) -> None:
         nonlocal seen
-        async with asyncio.timeout(10):
-            while text not in seen:
-                seen += await loop.run_in_executor(None, os.read, terminal, 4096)
+        try:
+            async with asyncio.timeout(10):
+                while text not in seen:
+                    seen += await loop.run_in_executor(None, os.read, terminal, 4096)
+        except TimeoutError:
+            raise AssertionError(f"no {text!r} in {seen!r}; {echo_desk.status()}") from None
         seen = seen.partition(text)[2]
 
     await until(b"to exit this shell")

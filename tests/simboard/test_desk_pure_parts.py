@@ -92,6 +92,19 @@ def test_input_behind_ctrl_c_waits_until_the_program_has_stopped() -> None:
     assert gate.take(0.2, in_program=False, raw=False) == b"\x01"
 
 
+def test_ctrl_c_waits_until_the_program_waits_too() -> None:
+    gate = InputGate()
+    gate.offer(b"\x03")
+    assert gate.take(0, in_program=True, raw=False, busy=True) == b""
+    assert gate.next_s(0) == limits.GATE_QUIET_S
+    assert gate.take(0.1, in_program=True, raw=False, busy=False) == b"\x03"
+    gate.offer(b"\x03")
+    late_s = 0.1 + limits.GATE_INTERRUPT_S
+    assert gate.take(late_s, in_program=True, raw=False, busy=True) == b""
+    late_s += limits.GATE_BUSY_S
+    assert gate.take(late_s, in_program=True, raw=False, busy=True) == b"\x03"
+
+
 def test_a_prompt_opens_the_gate_at_once() -> None:
     gate = InputGate()
     gate.offer(b"\x02\x04")

@@ -135,8 +135,7 @@ class DeskBoard:
             async with asyncio.timeout(limits.SOFT_RESET_S):
                 await self.stop_at_prompt()
                 self._relay.type(b"\x02\x04")
-                while self.boots == boots:
-                    await self._activity()
+                await self.until_boot(boots + 1)
         except TimeoutError:
             self._relay.forget_input()
             self._restart("normal", "soft")
@@ -144,6 +143,12 @@ class DeskBoard:
     async def hard_reset(self) -> None:
         """Press the reset button: the backup memory survives, the run of the program does not."""
         self._restart("normal", "hard")
+        await self._until_up()
+
+    async def until_boot(self, number: int) -> None:
+        """Wait until the interpreter has started `number` times and its program may run."""
+        while self.boots < number:
+            await self._activity()
         await self._until_up()
 
     async def stop_at_prompt(self) -> None:

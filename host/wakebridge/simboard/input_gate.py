@@ -2,7 +2,9 @@
 
 The unix port switches its terminal mode between program and REPL with TCSAFLUSH, which throws away
 input that arrived too early; a board loses none of it. So after a byte that makes the REPL do
-something, the rest waits for the answer. Frames contain none of these bytes and never wait.
+something, the rest waits for the answer. And the port takes Ctrl-C at any instruction, with locks
+of its heap held, which can leave it hanging; so Ctrl-C waits until the program waits, too, or has
+been busy for long. Frames contain none of these bytes and never wait.
 """
 
 from wakebridge.simboard import limits
@@ -24,6 +26,7 @@ class InputGate:
         self._interrupting = False
         self._quiet_at_s: float | None = None
         self._latest_s = 0.0
+        self._busy_until_s: float | None = None
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -36,12 +39,14 @@ class InputGate:
         """Forget everything, as a board that loses power does."""
         self._queue.clear()
         self._waiting = False
+        self._busy_until_s = None
 
     def restarted(self) -> None:
         """Note that a fresh interpreter will take the rest, and give it a Ctrl-C that was lost."""
         if self._waiting and self._interrupting:
             self._queue[:0] = bytes((_INTERRUPT,))
         self._waiting = False
+        self._busy_until_s = None
 
     def output_seen(self, output: bytes, now_s: float) -> None:
         """Note what the interpreter wrote."""
@@ -49,8 +54,8 @@ class InputGate:
         if not output.endswith(_READY):
             self._quiet_at_s += limits.GATE_QUIET_S
 
-    def take(self, now_s: float, in_program: bool, raw: bool) -> bytes:
-        """Return the bytes that may be written now."""
+    def take(self, now_s: float, in_program: bool, raw: bool, busy: bool = False) -> bytes:
+        """Return the bytes that may be written now; `busy` says that the program does not wait."""
         if self._waiting and not self._answered(now_s, in_program):
             return b""
         self._waiting = False
@@ -58,7 +63,10 @@ class InputGate:
         at = next((i for i, byte in enumerate(self._queue) if byte in stops), -1)
         if at > 0:  # what comes before such a byte goes first, and the byte itself alone
             return self._pop(at)
+        if at == 0 and in_program and busy and self._puts_off(now_s):
+            return b""
         if at == 0:
+            self._busy_until_s = None
             self._waiting = True
             self._interrupting = in_program
             self._quiet_at_s = None
@@ -71,6 +79,11 @@ class InputGate:
         del self._queue[:count]
         return taken
 
+    def _puts_off(self, now_s: float) -> bool:
+        if self._busy_until_s is None:
+            self._busy_until_s = now_s + limits.GATE_BUSY_S
+        return now_s < self._busy_until_s
+
     def _answered(self, now_s: float, in_program: bool) -> bool:
         if now_s >= self._latest_s:
             return True
@@ -80,7 +93,11 @@ class InputGate:
 
     def next_s(self, now_s: float) -> float | None:
         """Return when to call `take` again; None when only new input can change anything."""
-        if not self._waiting or not self._queue:
+        if not self._queue:
+            return None
+        if self._busy_until_s is not None:
+            return now_s + limits.GATE_QUIET_S
+        if not self._waiting:
             return None
         if self._quiet_at_s is None:
             return self._latest_s

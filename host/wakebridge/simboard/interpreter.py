@@ -95,6 +95,15 @@ class Interpreter:
         return not self.gone.is_set() and (self._terminal_interrupts or self._catches_interrupt)
 
     @property
+    def busy(self) -> bool:
+        """Whether the process computes, as against waiting for input, time or a lock."""
+        try:
+            stat = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return False
+        return stat.rpartition(")")[2].split()[0] == "R"
+
+    @property
     def _terminal_interrupts(self) -> bool:
         return bool(termios.tcgetattr(self._master)[_LFLAG] & termios.ISIG)
 

@@ -24,6 +24,9 @@ GATE_SILENT_S = 0.03
 GATE_INTERRUPT_S = 0.5
 """A running program gets this long to stop for Ctrl-C before input flows on to it."""
 
+GATE_BUSY_S = 0.3
+"""A program that does not wait for anything in this time is interrupted all the same."""
+
 EXIT_GRACE_S = 2.0
 """How long a killed interpreter may take to disappear before the desk reports it."""
 

@@ -110,12 +110,13 @@ class Relay:
             return
         now_s = self._loop.time()
         in_program = interpreter.in_program
-        data = self._unwritten or self._gate.take(now_s, in_program, self.repl is Repl.RAW)
+        raw = self.repl is Repl.RAW
+        data = self._unwritten or self._gate.take(now_s, in_program, raw, interpreter.busy)
         while data:
             self._unwritten = data[interpreter.write(data) :]
             if self._unwritten:
                 break
-            data = self._gate.take(now_s, in_program, self.repl is Repl.RAW)
+            data = self._gate.take(now_s, in_program, raw, interpreter.busy)
         self._hold_back(now_s)
 
     def _hold_back(self, now_s: float) -> None:
