@@ -97,6 +97,9 @@ def set_up(level: str, form: Literal["text", "json"]) -> None:
     """Send the program's log to standard error."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    # What our lines do not show need not be found out for each of them.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+    logging._srcfile = None  # as the logging HOWTO has it
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
