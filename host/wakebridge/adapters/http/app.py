@@ -13,6 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
+from wakebridge.adapters.http.events import FOLLOWERS, end_followers
 from wakebridge.adapters.http.openapi import document
 from wakebridge.adapters.http.operation import SERVICES, Refused, answer_json, refuse
 from wakebridge.adapters.http.ports import Services
@@ -37,6 +38,8 @@ def make_app(services: Services, token: str | None) -> web.Application:
         middlewares=[_errors_as_json, _no_page if token is None else _authorized(token)],
     )
     app[SERVICES] = services
+    app[FOLLOWERS] = set()
+    app.on_shutdown.append(end_followers)
     for each in OPERATIONS:
         app.router.add_route(each.method, each.path, each.handler)
     described = document(OPERATIONS, with_token=token is not None)

@@ -1,5 +1,7 @@
 """Scheduled events for people and scripts on this host, and what the bridge says of itself."""
 
+import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,18 +20,35 @@ from wakebridge.timeline import Feed
 
 LINES: Final = "application/x-ndjson"
 
+# What ends the answer of each follower of the time line when the bridge stops.
+FOLLOWERS: Final = web.AppKey("followers", set[asyncio.Timeout])
+
 
 async def _health(request: web.Request) -> web.Response:
     return answer_json(request.app[SERVICES].health())
 
 
 async def _timeline(request: web.Request) -> web.StreamResponse:
-    """Send the time line as it happens, one JSON object a line, until the client leaves."""
+    """Send the time line as it happens, one JSON object a line, until either side leaves."""
     response = web.StreamResponse(headers={"Content-Type": LINES})
-    with Feed() as feed:
+    followers = request.app[FOLLOWERS]
+    with Feed() as feed, contextlib.suppress(ConnectionResetError, TimeoutError):
         await response.prepare(request)
-        while True:
-            await response.write(await feed.next())
+        async with asyncio.timeout(None) as until_the_end:
+            followers.add(until_the_end)
+            try:
+                while True:
+                    await response.write(await feed.next())
+            finally:
+                followers.discard(until_the_end)
+    return response
+
+
+async def end_followers(app: web.Application) -> None:
+    """End every answer that has no end of its own, so that a stop need not wait for it."""
+    now_s = asyncio.get_running_loop().time()
+    for each in app[FOLLOWERS]:
+        each.reschedule(now_s)
 
 
 async def _scheduler(request: web.Request) -> web.Response:
