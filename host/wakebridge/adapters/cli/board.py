@@ -98,14 +98,17 @@ def events(bridge: Bridge, as_json: bool) -> None:
 
 
 @board.command()
-@click.option("--count", type=int, default=0, help="stop after so many lines; 0: never")
+@click.option("--count", type=int, default=0, help="stop after so many events; 0: never")
 @_as_json
 @click.pass_obj
 def watch(bridge: Bridge, count: int, as_json: bool) -> None:
-    """Print what the board does, as it happens, until Ctrl-C."""
+    """Print how the board is, then what it does, until Ctrl-C."""
     shown = 0
     try:
         for line in bridge.follow("/api/timeline"):
+            if line is None:
+                _show_now(bridge.call("GET", "/api/health"), as_json=as_json)
+                continue
             if not str(line["message"]).startswith(_WATCHED):
                 continue
             click.echo(msgspec.json.encode(line).decode() if as_json else _told(line))
@@ -165,6 +168,20 @@ def doctor_(ctx: click.Context, as_json: bool) -> None:
             if finding.remedy:
                 click.echo(wrapped(f"      -> {finding.remedy}", 9))
     ctx.exit(1 if any(finding.verdict == "BAD" for finding in findings) else 0)
+
+
+def _show_now(health: dict[str, Any], *, as_json: bool) -> None:
+    """Show what the changes that follow begin with."""
+    board, timer = health["board"], health["timer"]
+    if as_json:
+        now = {"message": "now", "board": board, "timer": timer}
+        click.echo(msgspec.json.encode(now).decode())
+        return
+    name = board["board"] if board["connected"] else f"none: {board['problem']}"
+    click.echo(wrapped(f"now       board: {name}", 10))
+    countdown = timer["timer_error"] or timer["state"]
+    target = f", for {timer['wakes_for']}" if timer["wakes_for"] else ""
+    click.echo(wrapped(f"          countdown: {countdown}{target}", 10))
 
 
 def _told(line: dict[str, Any]) -> str:

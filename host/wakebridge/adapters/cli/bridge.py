@@ -88,7 +88,7 @@ class Bridge:
             raise BridgeError(f"{self._address} is no bridge: its answer is {error}") from None
 
     def follow(self, path: str) -> Iterator[Any]:
-        """Yield the decoded lines of an endless answer."""
+        """Yield the decoded lines of an endless answer; first None, when it has begun."""
         with asyncio.Runner() as runner:
             lines = self._follow(path)
             try:
@@ -105,8 +105,11 @@ class Bridge:
                 async with session.get(path) as response:
                     if not response.ok:
                         _answer(response.ok, await response.read())
+                    yield None
                     async for line in response.content:
                         yield msgspec.json.decode(line)
+            except aiohttp.ClientPayloadError:
+                return  # the bridge has ended in the middle of the answer
             except (aiohttp.ClientError, OSError) as error:
                 raise self._away(error) from None
 
