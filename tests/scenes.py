@@ -8,6 +8,19 @@ from bridges import WAIT_S, BridgeProcess
 from noting_agent import Notes
 
 
+class _AnyText:
+    """Equal to every text, and to nothing else."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+ANY_TEXT = _AnyText()
+
+
 def now() -> str:
     """Return this instant as RFC 3339: a routine for it is due as soon as the board can wake."""
     return datetime.now(UTC).isoformat()
@@ -26,7 +39,7 @@ async def until(bridge: BridgeProcess, routine_id: str, **shown: Any) -> Any:
     async with asyncio.timeout(WAIT_S):
         while True:
             routine = await bridge.routine(routine_id)
-            if shown.items() <= routine.items():
+            if all(routine[name] == value for name, value in shown.items()):
                 return routine
             await asyncio.sleep(0.01)  # a partial result announces itself to nobody
 
