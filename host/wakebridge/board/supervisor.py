@@ -34,6 +34,10 @@ _LOG: Final = logging.getLogger(__name__)
 _PAUSE_FIRST_S: Final = 0.25
 _PAUSE_MAX_S: Final = 1.0
 
+# A link that ends sooner is greeted again after a pause as well: a board that says at once that it
+# has restarted, again and again, would be greeted some hundred times a second.
+_STEADY_S: Final = 1.0
+
 # A stopped firmware or the wrong version is for a person to mend, who needs the port meanwhile.
 _PAUSE_FOR_A_PERSON_S: Final = 10.0
 
@@ -75,6 +79,7 @@ class Supervisor:
         self._lend_desk = LendDesk()
         self._lend_wanted = asyncio.Event()
         self._broken_into = False
+        self._lasted = True
         self.rate = BoardRate()
         """The board's rate, learned over all links to one boot of it."""
         self.client: BoardClient | None = None
@@ -119,9 +124,7 @@ class Supervisor:
             while True:
                 pause_s = await self._attempt()
                 self._lend_wanted.clear()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(pause_s):
-                        await self._lend_wanted.wait()
+                await self._pause(pause_s)
         finally:
             if self._claimed is not None:
                 self._claimed.close()
@@ -141,9 +144,18 @@ class Supervisor:
             return _PAUSE_FOR_A_PERSON_S
         except LinkError as error:
             self._failed(str(error))
+        return self._next_pause_s()
+
+    def _next_pause_s(self) -> float:
         pause_s = self._pause_s
         self._pause_s = min(2 * pause_s, _PAUSE_MAX_S)
         return pause_s
+
+    async def _pause(self, pause_s: float) -> None:
+        """Wait, but not for somebody who wants the port."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause_s):
+                await self._lend_wanted.wait()
 
     async def _open(self) -> Port:
         self.open_attempts += 1
@@ -153,6 +165,7 @@ class Supervisor:
         """Greet and watch, again and again on one open port, until it is lost."""
         while True:
             if self._lend_desk.wanted:
+                self._lend_wanted.clear()
                 self._describe("the port is lent to a technician")
                 self._broken_into |= await self._lend_desk.serve(port)
             watch = self._watch = LinkWatch(self._hinted, self._on_console)
@@ -172,18 +185,24 @@ class Supervisor:
                 client.detach(reason)
             if lost:
                 raise LinkLost(reason)
+            if not self._lasted:
+                await self._pause(self._next_pause_s())
 
     async def _up(self, client: BoardClient, watch: LinkWatch, hello: Hello) -> str:
         """Tell that the link is up, wait for what ends it, tell that it is down."""
         self._describe("")
-        self._pause_s = _PAUSE_FIRST_S
         self.client = client
         reason = "the bridge stopped"
+        loop = asyncio.get_running_loop()
+        steady_s = loop.time() + _STEADY_S
         self._on_up(client, hello)
         try:
             reason = await self._until_trouble(client, watch)
             return reason
         finally:
+            self._lasted = loop.time() >= steady_s
+            if self._lasted:
+                self._pause_s = _PAUSE_FIRST_S
             self.client = None
             self._describe(reason)
             self._on_down(reason)
