@@ -47,6 +47,13 @@ FIRST_READBACKS_S: Final = (5.0, 10.0, 30.0)
 # After a pass that failed on a live link; a broken link starts a new pass when it is back.
 RETRY_S: Final = 2.0
 
+# Passes that pushed events cause are so far apart. Each may commit a cursor and print a line; one
+# wake is not late by it, as the first hint is heeded at once.
+HINT_GAP_S: Final = 0.25
+
+# Events of one pass that are put on the time line: the newest. Honest boards keep some dozens.
+EVENTS_NOTED_MAX: Final = 12
+
 # How long an answer waits for its countdown to be confirmed. A round trip takes milliseconds on USB
 # and some tens of them at 115 200 baud; a client's own retries need longer.
 CONFIRM_S: Final = 3.0
@@ -115,6 +122,8 @@ class Waking:
         self._hello: Hello | None = None
         self._readbacks = 0
         self._down_reason = "the board has not been found yet"
+        self._hint_waits: asyncio.TimerHandle | None = None
+        self._hints_again_s = 0.0
         self._poke = asyncio.Event()
         self._passes: list[asyncio.Future[None]] = []
         self._manual: asyncio.Lock = asyncio.Lock()
@@ -142,7 +151,22 @@ class Waking:
         self._poke.set()
 
     def hinted(self, event: Event) -> None:
-        """The board pushed an event. It is a hint: the log is read to confirm it."""
+        """The board pushed an event. It is a hint: the log is read to confirm it.
+
+        At once, unless that has just been done: a board that pushes without end is read in turns.
+        """
+        if self._hint_waits is not None:
+            return
+        loop = asyncio.get_running_loop()
+        wait_s = self._hints_again_s - loop.time()
+        if wait_s <= 0:
+            self._heed_hint()
+        else:
+            self._hint_waits = loop.call_later(wait_s, self._heed_hint)
+
+    def _heed_hint(self) -> None:
+        self._hint_waits = None
+        self._hints_again_s = asyncio.get_running_loop().time() + HINT_GAP_S
         self._poke.set()
 
     # -- asked by the writers and by adapters -----------------------------------------------------
@@ -217,7 +241,8 @@ class Waking:
                     await self._reconcile(client)
                 delay_s = self._until_readback_s()
             except LinkError as error:
-                log.warning("board: %s", error)
+                if str(error) != self.armed.error:  # whoever asks on must not fill the log
+                    log.warning("board: %s", error)
                 self._learn(Armed(str(error), target_ns=self.armed.target_ns))
                 delay_s = RETRY_S
             except StoreError as error:
@@ -266,7 +291,7 @@ class Waking:
             raise LinkError(f"the board refuses its event log: {answer.reason}")
         if answer.lost:
             log.warning("board: %d events were overwritten before they were read", answer.lost)
-        for event in answer.events:
+        for event in answer.events[-EVENTS_NOTED_MAX:]:
             note(
                 "board event",
                 source=event.source,
