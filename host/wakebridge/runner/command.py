@@ -70,8 +70,12 @@ class CommandConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Refuse what cannot work. Raises `ValueError`."""
         if not self.argv or not self.argv[0]:
             raise ValueError("argv names no program")
-        if self.time_limit_s <= 0 or self.output_limit_bytes <= 0 or self.stop_grace_s < 0:
+        # Written so that "not a number" is refused as well.
+        if not (self.time_limit_s > 0 and self.output_limit_bytes > 0 and self.stop_grace_s >= 0):
             raise ValueError("limits are greater than zero")
+        words = (*self.argv, *self.environment, *self.environment.values())
+        if any("\0" in word for word in (*words, self.working_directory or "")):
+            raise ValueError("a zero byte ends a word for every program: leave it out")
 
 
 class _Active:
