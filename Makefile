@@ -61,3 +61,11 @@ test: test-setup lint ## install what the tests need, then run all of them
 .PHONY: bench
 bench: test-setup ## measure the bridge beside its peers; SIZE=full for a quarter of an hour more
 	PYTHONPATH=tests $(BIN)/python -m bench --size $(or $(SIZE),short) $(MEASURE)
+
+# -- long runs -------------------------------------------------------------------------------------
+
+SECONDS ?= 30
+
+.PHONY: fuzz
+fuzz: test-setup ## hostile bytes for every parser; SECONDS=30 each
+	@$(BIN)/python tests/fuzz/fuzz_all.py $(SECONDS)
