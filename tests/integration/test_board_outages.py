@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -231,3 +232,24 @@ async def test_a12_a_firmware_left_at_a_bare_prompt_is_started_again(
     assert not board.at_prompt
     await owner.until(lambda: len(owner.fired) == 1)
     assert owner.fired[0].key == ("a", due)
+
+
+async def test_a_link_that_comes_and_goes_leaves_nothing_behind(
+    board: DeskBoard, bridge: BridgeProcess, owner: Owner
+) -> None:
+    await owner.schedule("a", **{"in": {"seconds": 3600}})
+    before = await bridge.at_rest()
+    opened = open_files(bridge.pid)
+    for _ in range(6):
+        mark = bridge.mark()
+        await board.unplug()
+        await bridge.said("board down", after=mark)
+        await board.replug()
+        await bridge.said("countdown", after=mark, state="armed", error="")
+    after = await bridge.at_rest()
+    assert open_files(bridge.pid) <= opened
+    assert after["timer"]["token"] == before["timer"]["token"]
+
+
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))

@@ -62,7 +62,7 @@ class Book:
             answer = await self._owner.ask(
                 "schedule",
                 {"id": schedule_id, "event": f"demo.{schedule_id}", "at": in_s(1.5).isoformat()},
-                timeout_s=6,
+                timeout_s=5,
             )
         except TimeoutError:
             self.unanswered.add(schedule_id)
@@ -100,7 +100,7 @@ async def test_20_crashes_lose_no_occurrence_and_repeat_at_most_one_each_e50_e51
         routine_id = await created(bridge, task="work 0.1", delay_s=1)
         assert routine_id is not None
         routines.append(routine_id)
-        await asyncio.sleep(chance.uniform(0.0, 2.0))
+        await asyncio.sleep(chance.uniform(0.0, 1.5))
         asking.append(asyncio.create_task(book.ask_into_the_crash(number)))
         await asyncio.sleep(chance.uniform(0.0, 0.01))
         await bridge.kill()

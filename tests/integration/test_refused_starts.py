@@ -2,20 +2,21 @@
 
 import asyncio
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bridges import BridgeProcess, Ended
+from bridges import BridgeProcess, Ended, toml_of
+from wakebridge.config import ConfigError, parse_config
 from wakebridge.routine.change import Code
 from wakebridge.simboard import DeskBoard
 
-SECTIONS: dict[str, tuple[dict[str, Any], str]] = {
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a section that does not exist": ({"mqt": {"port": 1883}}, "unknown field `mqt`"),
     "a misspelt key": ({"board": {"prot": "/dev/x"}}, "unknown field `prot` - at `$.board`"),
     "text for a number": ({"wake": {"lead_s": "5"}}, "at `$.wake.lead_s`"),
@@ -24,21 +25,30 @@ SECTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "an MQTT port that is none": ({"mqtt": {"port": 0}}, "port must be 1..65535, it is 0"),
     "a table for a text": ({"state_dir": {}}, "at `$.state_dir`"),
     "a runner that is unknown": ({"agent": {"runner": "ssh"}}, "at `$.agent.runner`"),
-    "a runner without its section": (
-        {"agent": {"runner": "command"}},
-        "agent.runner is command: add the section [agent.command]",
-    ),
     "a program without a name": (
         {"agent": {"runner": "command", "command": {"argv": []}}},
         "argv names no program",
+    ),
+    "an address that others can reach": (
+        {"http": {"host": "0.0.0.0", "port": 0}},
+        "host 0.0.0.0 can be reached from other machines: set token_file",
+    ),
+}
+"""What is wrong in the file itself."""
+
+IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
+    "anything that is wrong": WRONG["a misspelt key"],
+    "a runner without its section": (
+        {"agent": {"runner": "command"}},
+        "agent.runner is command: add the section [agent.command]",
     ),
     "an agent over MQTT without a broker": (
         {"agent": {"runner": "mqtt", "mqtt": {"agent": "a"}}},
         "agent.runner is mqtt: add the sections [mqtt] and [agent.mqtt]",
     ),
-    "an address that others can reach": (
-        {"http": {"host": "0.0.0.0", "port": 0}},
-        "host 0.0.0.0 can be reached from other machines: set token_file",
+    "several boards": (
+        {"board": {"glob": "TOKEN*"}},
+        "several serial ports could be the board; name one of: TOKEN, TOKEN-2",
     ),
     "a token that is not there": (
         {"http": {"port": 0, "token_file": "/nowhere/token"}},
@@ -64,52 +74,44 @@ SECTIONS: dict[str, tuple[dict[str, Any], str]] = {
         {"state_dir": "TOKEN/state"},
         "TOKEN cannot be used: is not a directory",
     ),
-    "a state directory that is a file": (
-        {"state_dir": "TOKEN"},
-        "TOKEN cannot be used: is not a directory",
-    ),
 }
+"""What only the start finds out. TOKEN stands for a file that is there, and TOKEN-2 for another."""
 
 
-@dataclass(frozen=True)
-class Refusal:
-    ended: Ended
-    said: str
+@pytest.mark.parametrize("name", WRONG)
+def test_a_configuration_that_is_wrong_is_refused_with_the_place(name: str) -> None:
+    sections, said = WRONG[name]
+    with pytest.raises(ConfigError, match=re.escape(said)) as refused:
+        parse_config(toml_of(sections), "bridge.toml")
+    assert str(refused.value).startswith("bridge.toml: ")
 
 
-async def refused(directory: Path, sections: dict[str, Any], said: str) -> Refusal:
-    """Start with these sections, in which TOKEN stands for a file that is there."""
-    bridge = BridgeProcess(directory, port=str(directory / "no-board"))
-    token = directory / "token"
-    token.write_text("secret\n")
+async def test_a_start_that_cannot_be_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    found: dict[str, Ended] = {}
+    token = tmp_path / "token"
+    for path in (token, tmp_path / "token-2"):
+        path.write_text("secret\n")
 
     def filled(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: filled(each) for key, each in value.items()}
         return value.replace("TOKEN", str(token)) if isinstance(value, str) else value
 
-    bridge.config |= filled(sections)
-    return Refusal(await bridge.run_to_end(), said.replace("TOKEN", str(token)))
-
-
-async def test_a_configuration_that_is_wrong_is_refused_with_the_place_and_the_remedy(
-    tmp_path: Path,
-) -> None:
-    found: dict[str, Refusal] = {}
-
     few = asyncio.Semaphore(3)
 
-    async def start(name: str, at: Path, sections: dict[str, Any], said: str) -> None:
+    async def start(name: str) -> None:
+        bridge = BridgeProcess(tmp_path / name, port=str(tmp_path / "no-board"))
+        bridge.config |= filled(IMPOSSIBLE[name][0])
         async with few:
-            found[name] = await refused(at, sections, said)
+            found[name] = await bridge.run_to_end()
 
-    async with asyncio.TaskGroup() as group:  # each takes half a second, most of it imports
-        for number, (name, (sections, said)) in enumerate(SECTIONS.items()):
-            group.create_task(start(name, tmp_path / str(number), sections, said))
+    async with asyncio.TaskGroup() as group:
+        for name in IMPOSSIBLE:
+            group.create_task(start(name))
     wrong = {
-        name: (each.ended, each.said)
-        for name, each in found.items()
-        if not is_plain(each.ended) or each.said not in each.ended.text
+        name: (ended, said)
+        for name, ended in found.items()
+        if not is_plain(ended) or (said := filled(IMPOSSIBLE[name][1])) not in ended.text
     }
     assert not wrong, "\n".join(f"{name}: {each}" for name, each in wrong.items())
 
@@ -127,10 +129,6 @@ def is_plain(ended: Ended) -> bool:
 
 def _not_utf8(path: Path) -> None:
     path.write_bytes(b'state_dir = "\xff"')
-
-
-def _unreadable(path: Path) -> None:
-    path.mkdir()
 
 
 FILES: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -63,22 +63,22 @@ async def test_with_a_lead_the_host_is_up_before_the_due_instant_and_fires_at_it
     assert 0 <= wall_s(owner.fired[0].fired) - wall_s(due) < 0.1
 
 
-async def test_a_host_that_slept_longer_than_its_broker_waits_comes_back_and_fires(
-    board: DeskBoard, broker: Mosquitto, owner: Owner, tmp_path: Path
+async def test_a_host_that_finds_its_broker_restarted_when_it_wakes_fires_and_answers(
+    board: DeskBoard, bridge: BridgeProcess, broker: Mosquitto, owner: Owner
 ) -> None:
-    """The broker has published the will meanwhile; the session and the schedule are still there."""
-    bridge = BridgeProcess(tmp_path / "bridge", port=board.port)
-    bridge.config["mqtt"] = {"port": broker.port, "keepalive_s": 5}
-    async with bridge:
-        await owner.online()
-        due = await owner.schedule("a", **{"in": {"seconds": 4}})
-        await bridge.said("countdown", state="armed", error="")
-        os.kill(bridge.pid, signal.SIGSTOP)
-        await owner.until(lambda: owner.statuses[-1] == "offline")
-        asked = asyncio.create_task(owner.ask("get", {"id": "a"}))
-        assert board.wake_history  # and nobody was there
-        os.kill(bridge.pid, signal.SIGCONT)
-        await owner.until(lambda: len(owner.fired) == 1)
-        assert owner.fired[0].key == ("a", due)
-        assert (await asked)["ok"]  # the broker has kept the question
-        assert owner.statuses[-1] == "online"
+    """Its connection is gone and it does not know; the broker has kept what was asked meanwhile."""
+    due = await owner.schedule("a", **{"in": {"seconds": 2.5}})
+    await bridge.said("countdown", state="armed", error="")
+    pulses = board.wake_pulses()
+    os.kill(bridge.pid, signal.SIGSTOP)
+    await asyncio.to_thread(broker.stop)
+    await asyncio.to_thread(broker.start)
+    asked = asyncio.create_task(owner.ask("list", {}))
+    await pulses.pulse(10)
+    os.kill(bridge.pid, signal.SIGCONT)
+    await owner.until_fired(1)
+    assert owner.fired[0].key == ("a", due)
+    assert wall_s(owner.fired[0].fired) - wall_s(due) < 1
+    assert (await asked)["ok"]
+    assert owner.statuses[-1] == "online"
+    assert len(owner.fired) == 1
