@@ -103,8 +103,7 @@ class EventEngine:
         The clock is unsynchronized when it reads earlier than that (E71). Returns what to report
         before anything is replayed (E53).
         """
-        for schedule in schedules:
-            self._book.apply(Change(schedule.key, schedule))
+        self._book.fill(schedules)
         self._trusted_after_ns = newest_past_ns
         if now.wall_ns < newest_past_ns:
             self._clock = ClockTrust.UNSYNCHRONIZED

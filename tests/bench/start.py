@@ -37,7 +37,7 @@ def schedules(count: int, now: Now) -> list[Schedule]:
         timing: dict[str, object]
         match number % 4:
             case 0:
-                timing = {"every": {"seconds": 60 * (1 + number % 1440)}}
+                timing = {"every": {"seconds": 3600 * (1 + number % 24)}}
             case 1:
                 timing = {"in": {"seconds": 86_400 + number}}
             case _:
@@ -58,8 +58,8 @@ def wall_now() -> Now:
     return Now(time.time_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME))
 
 
-async def _fill(path: Path, count: int) -> None:
-    now = wall_now()
+async def fill(path: Path, count: int, now: Now) -> None:
+    """Make a store of so many schedules that were accepted at `now`."""
     store = SchedulesSqlite(path)
     made = schedules(count, now)
     for at in range(0, count, _CHUNK):
@@ -67,10 +67,10 @@ async def _fill(path: Path, count: int) -> None:
     store.close()
 
 
-def _loaded(path: Path) -> dict[str, Value]:
+def _loaded(path: Path, now: Now) -> dict[str, Value]:
     """Load a store in a process of its own, since memory is told per process."""
     said = subprocess.run(
-        (sys.executable, "-m", "bench.start", str(path)),
+        (sys.executable, "-m", "bench.start", str(path), str(now.wall_ns), str(now.boot_ns)),
         check=True,
         capture_output=True,
         timeout=WAIT_S,
@@ -80,29 +80,31 @@ def _loaded(path: Path) -> dict[str, Value]:
     return figures
 
 
-def load(path: Path) -> dict[str, Value]:
-    """Load the store, and tick with nothing due; times in s and us, memory in bytes."""
+def load(path: Path, now: Now) -> dict[str, Value]:
+    """Load the store at an instant at which nothing is due, and look for what is due.
+
+    Times in s and us, memory in bytes.
+    """
     before = _resident_bytes()
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), time.process_time()
     store = SchedulesSqlite(path)
-    now = wall_now()
     loaded = store.load(now.wall_ns)
     engine = EventEngine()
     ready = engine.load(loaded.schedules, loaded.newest_past_ns, now)
-    loaded_s = time.perf_counter() - began
+    loaded_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu_began
     del loaded
     each = (_resident_bytes() - before) / max(ready.schedules, 1)
     return {
         "schedules": ready.schedules,
         "load s": loaded_s,
+        "of that CPU s": cpu_s,
         "bytes each": each,
-        "tick us": _tick_us(engine),
+        "tick us": _tick_us(engine, now),
     }
 
 
-def _tick_us(engine: EventEngine) -> float:
+def _tick_us(engine: EventEngine, now: Now) -> float:
     """Return what one turn of the service asks of the engine when nothing is due."""
-    now = wall_now()
     assert engine.due(now) == []
     took = []
     for _ in range(_REPEATS):
@@ -153,10 +155,11 @@ async def start(directory: Path, size: Size) -> Table:
     rows = []
     for count in (min(100, size.stored), size.stored):
         store = directory / f"{count}.db"
-        await _fill(store, count)
+        now = wall_now()
+        await fill(store, count, now)
         rounds = []
         for number in range(size.rounds):
-            figures = _loaded(store)
+            figures = _loaded(store, now)
             online_s = await _online_s(directory / f"{count}-{number}", store)
             rounds.append({**figures, "start to online s": online_s})
         rows.append(Row(f"{count} schedules", median_of(rounds)))
@@ -175,4 +178,5 @@ async def start(directory: Path, size: Size) -> Table:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(load(Path(sys.argv[1]))))
+    figures = load(Path(sys.argv[1]), Now(int(sys.argv[2]), int(sys.argv[3])))
+    sys.stdout.buffer.write(msgspec.json.encode(figures))

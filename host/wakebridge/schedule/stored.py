@@ -6,7 +6,6 @@ a newline, and the body's compact JSON, which holds no newline itself. The first
 next. A version, a field or a kind of rule that is not known is an error: nothing is ever dropped.
 """
 
-from sys import intern
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -59,8 +58,14 @@ def encode_stored(record: Record) -> bytes:
     return b"%b\n%b" % (_ENCODER.encode(line), record.body)
 
 
-def decode_stored(stored: bytes) -> Record:
-    """Return the record that `encode_stored` wrote; raises `CorruptRecord`."""
+def decode_stored(stored: bytes, names: dict[str, str] | None = None) -> Record:
+    """Return the record that `encode_stored` wrote; raises `CorruptRecord`.
+
+    `names` holds the owners and events of the records before: one name is in memory once, however
+    many schedules have it.
+    """
+    if names is None:
+        names = {}
     head, _, body = stored.partition(b"\n")
     try:
         line = _DECODER.decode(head)
@@ -71,8 +76,8 @@ def decode_stored(stored: bytes) -> Record:
     rule = line.rule
     return Record(
         id=line.id,
-        skill_id=intern(line.skill_id),  # one owner has many schedules
-        event=line.event,
+        skill_id=names.setdefault(line.skill_id, line.skill_id),
+        event=names.setdefault(line.event, line.event),
         rule=shared_local(rule.time_s, rule.days, rule.zone) if type(rule) is Local else rule,
         in_boot_due_ns=None,
         until_ns=line.until_ns,

@@ -86,11 +86,14 @@ class Loaded(msgspec.Struct, frozen=True):
     """What the store held: the schedules, and the newest instant known to be past (E71).
 
     `lease` is this bridge's own number, 1 to 65535, made once: it marks countdowns as ours.
+    `moved` is what new zone rules have changed in `schedules`: a commit says that the store follows
+    the rules in use, so the first one holds all of it (E7c).
     """
 
     schedules: list[Schedule]
     newest_past_ns: int
     lease: int
+    moved: tuple[Change, ...] = ()
 
 
 class SchedulesSqlite:
@@ -103,7 +106,6 @@ class SchedulesSqlite:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._fast_in_a_row = 0
-        self._moved: tuple[Change, ...] = ()
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="schedules")
         try:
             self._db = self._writer.submit(_open, path).result()
@@ -117,22 +119,15 @@ class SchedulesSqlite:
         Occurrences of `local` schedules are computed again when the zone rules have changed since
         they were stored (E7c).
         """
-        loaded, self._moved = self._writer.submit(_load, self._db, self.path, now_ns).result()
-        return loaded
+        return self._writer.submit(_load, self._db, self.path, now_ns).result()
 
     async def commit(self, changes: Sequence[Change], now_ns: int) -> None:
         """Make the changes durable in one transaction, or raise `StoreError` and change nothing."""
-        await self._write(lambda: self._commit(changes, now_ns))
+        await self._write(lambda: _commit(self._db, changes, now_ns))
 
     async def reset_watermark(self, now_ns: int) -> None:
         """Forget a newest write that lay in the future, after a synchronization signal (E71)."""
         await self._write(lambda: _reset_watermark(self._db, now_ns))
-
-    def _commit(self, changes: Sequence[Change], now_ns: int) -> None:
-        # A commit says which zone rules the stored occurrences follow, so those that the rules
-        # moved go with the first one.
-        _commit(self._db, (*self._moved, *changes), now_ns)
-        self._moved = ()
 
     async def _write(self, write: Callable[[], None]) -> None:
         """Write where it costs least; the service has one write under way at a time."""
@@ -201,10 +196,11 @@ def _create(db: sqlite3.Connection) -> None:
     )
 
 
-def _load(db: sqlite3.Connection, path: Path, now_ns: int) -> tuple[Loaded, tuple[Change, ...]]:
-    """Return what is stored, and the changes that new zone rules make of it."""
+def _load(db: sqlite3.Connection, path: Path, now_ns: int) -> Loaded:
     schedules: list[Schedule] = []
     append = schedules.append
+    names: dict[str, str] = {}
+    contexts: dict[bytes, bytes] = {}
     key: tuple[object, object] = ("", "")
     try:
         bridge = db.execute("SELECT written_ns, fired_ns, zone_rules, lease FROM bridge").fetchone()
@@ -213,7 +209,7 @@ def _load(db: sqlite3.Connection, path: Path, now_ns: int) -> tuple[Loaded, tupl
             "SELECT skill_id, id, record, context, route, legacy_event, progress FROM schedules"
         ):
             key = row[:2]
-            append(_schedule_of(row))
+            append(_schedule_of(row, names, contexts))
     except (sqlite3.Error, ValueError, msgspec.MsgspecError) as error:
         raise StateUnreadable(f"{path}: schedule {key}: {error}") from error
     newest_past_ns = max(written_ns, fired_ns)
@@ -225,11 +221,16 @@ def _load(db: sqlite3.Connection, path: Path, now_ns: int) -> tuple[Loaded, tupl
         moved = tuple(
             Change(new.key, new) for old, new in zip(before, schedules, strict=True) if new != old
         )
-    return Loaded(schedules, newest_past_ns, lease), moved
+    return Loaded(schedules, newest_past_ns, lease, moved)
 
 
-def _schedule_of(row: tuple[Any, ...]) -> Schedule:
-    """Return the schedule in a row. Raises `ValueError` when a part of it is not as written."""
+def _schedule_of(
+    row: tuple[Any, ...], names: dict[str, str], contexts: dict[bytes, bytes]
+) -> Schedule:
+    """Return the schedule in a row. Raises `ValueError` when a part of it is not as written.
+
+    `names` and `contexts` are those of the rows before: what several schedules have is kept once.
+    """
     if tuple(map(type, row)) not in _SCHEDULE_ROWS:
         raise ValueError("a column holds something of another kind")
     skill_id, schedule_id, stored, context, route, legacy_event, progress = row
@@ -237,11 +238,14 @@ def _schedule_of(row: tuple[Any, ...]) -> Schedule:
     for instant_ns in (moving.next_ns, moving.last_fired_ns, *moving.missed):
         if instant_ns is not None and not MIN_NS <= instant_ns <= MAX_NS:
             raise ValueError(f"{instant_ns} ns is no instant")
-    record = decode_stored(stored)
+    record = decode_stored(stored, names)
     # They are fired as they stand, and one that cannot be written would stop all the others.
     _OBJECT.decode(record.body)
     if context is not None:
-        _OBJECT.decode(context)
+        if context not in contexts:
+            _OBJECT.decode(context)
+        context = contexts.setdefault(context, context)
+    route = names.setdefault(route, route)
     schedule = Schedule(record, context, route, legacy_event, *msgspec.structs.astuple(moving))
     if schedule.key != (skill_id, schedule_id):
         raise ValueError(f"the record names {schedule.key}")
