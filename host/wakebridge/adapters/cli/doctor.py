@@ -77,7 +77,7 @@ def examine(bridge: Bridge, config_path: Path | None) -> list[Finding]:
     except BridgeError as error:
         away = error.message.splitlines()[0]
     findings += _clock(health)
-    findings += _port(config, running=health is not None)
+    findings += port_findings(config, running=health is not None)
     findings += _udev()
     findings += _broker(config, health)
     findings += _state(config, running=health is not None)
@@ -112,7 +112,8 @@ def _clock(health: dict[str, Any] | None) -> Iterator[Finding]:
         yield Finding("good", "clock", shows)
 
 
-def _port(config: Config, *, running: bool) -> Iterator[Finding]:
+def port_findings(config: Config, *, running: bool) -> Iterator[Finding]:
+    """Look at the port; a bridge that runs may hold it."""
     try:
         port = find_port(config.board.port, config.board.glob)
     except PortAmbiguous as error:
@@ -194,7 +195,8 @@ def _state(config: Config, *, running: bool) -> Iterator[Finding]:
 def _content(name: str, directory: Path, *, running: bool) -> Iterator[Finding]:
     """Look into what is stored, where that does not disturb a bridge that runs."""
     if name == "routines":
-        problem = RoutinesJson(directory).check().current.problem
+        current = RoutinesJson(directory).check().current
+        problem = None if current.problem is None else f"{current.path}: {current.problem}"
         remedy = "stop the bridge, wakebridge state restore, start it"
     else:
         # A bridge that runs has read it, and is the only one to write it.
