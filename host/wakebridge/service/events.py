@@ -134,7 +134,7 @@ class EventService:
         self._hushed = False
         self._planned_ns: int | None = None
         self._ready: Ready | None = None
-        self._begun: tuple[Change, ...] = ()
+        self._changed: tuple[Change, ...] = ()
 
     # -- the Scheduler port: called by adapters ---------------------------------------------------
 
@@ -211,7 +211,7 @@ class EventService:
         now = self._clock.now()
         loaded = self._store.load(now.wall_ns)
         self._ready = self._engine.load(loaded.schedules, loaded.newest_past_ns, now)
-        self._begun = self._ready.begun
+        self._changed = (*loaded.moved, *self._ready.begun)
         log.info(
             "%d schedules loaded, %d missed something, clock %s",
             self._ready.schedules,
@@ -221,7 +221,7 @@ class EventService:
 
     async def run(self) -> None:
         """Serve until cancelled. Call `start` first."""
-        await self._keep_begun()
+        await self._keep_changed()
         while True:
             await self._turn()
             now = self._clock.now()
@@ -278,17 +278,17 @@ class EventService:
         if ready is None:
             return
         self._ready = ready
-        self._begun = ready.begun
+        self._changed = ready.begun
         if signalled:
             await self._durable(lambda: self._store.reset_watermark(now.wall_ns))
-        await self._keep_begun()
+        await self._keep_changed()
         for name in sorted(self._up):
             await self._announce(name)
 
-    async def _keep_begun(self) -> None:
-        """Make durable what began with the belief in the clock (E71)."""
-        begun, self._begun = self._begun, ()
-        changes = [each for each in begun if _on_disk(each).schedule is not None]
+    async def _keep_changed(self) -> None:
+        """Make durable what zone rules moved (E7c) and what waited for the clock (E71)."""
+        changed, self._changed = self._changed, ()
+        changes = [each for each in changed if _on_disk(each).schedule is not None]
         if changes:
             await self._durable(lambda: self._commit(changes, self._clock.now()))
 
