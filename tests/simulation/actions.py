@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING, Any, Final
 
+from .board import CLOCK_BOUND_PPM
 from .event_oracle import Asked
 from .kernel import NS, Violation
 from .line import Noise
 from .occurrences import Zones
+from .wake_oracle import FOREIGN_TOKENS
 
 if TYPE_CHECKING:
     from .world import World
@@ -32,25 +34,23 @@ class Actions:
             return
         context = {"skill_id": owner, "session": {"session_id": f"s{session}"}}
         asked = Asked(verb, owner, body, context, bus, world.now())
-        asked.disk_trouble = self._disk_trouble()
+        began_ns = world.agenda.now_ns
         world.active()
         world.events.ask(asked)
 
         async def request() -> None:
             answer = await bridge.events.request(verb, body, context, bus, None)
-            asked.disk_trouble |= self._disk_trouble()
+            # What came while a failed write waited to be tried again is refused with it.
+            since_ns = began_ns - 3 * NS
+            if since_ns < world.resumed_ns:
+                since_ns = world.suspended_ns - 3 * NS
+            asked.disk_trouble = world.disk.full_until_ns >= since_ns
             world.asked(asked, answer)
             world.events.answered(asked, answer)
 
         task = bridge.spawn(request())
         bridge.requests.add(task)
         task.add_done_callback(bridge.request_done)
-
-    def _disk_trouble(self) -> bool:
-        world = self._world
-        return world.agenda.now_ns < max(
-            world.disk.full_until_ns + 3 * NS, world.disk.slow_until_ns
-        )
 
     # -- the host ---------------------------------------------------------------------------------
 
@@ -153,9 +153,8 @@ class Actions:
         world.wakes.stepped()
         world.events.trusted_now()
         if world.bridge is not None:
-            world.bridge.timer.wake()
+            world.host_do(world.bridge.timer.wake)
         world.disturb()
-        world.run_host()
 
     def sync(self) -> None:
         """The deployment says that the clock is right."""
@@ -166,7 +165,7 @@ class Actions:
         world.fault("sync signal")
         if not world.events.trusted:
             world.events.clock_trusted()
-        bridge.events.clock_synced()
+        world.host_do(bridge.events.clock_synced)
         world.disturb()
 
     def zones(self) -> None:
@@ -184,8 +183,6 @@ class Actions:
         disk = self._world.disk
         disk.full_until_ns = self._world.agenda.now_ns + round(for_s * NS)
         self._world.trouble_until(disk.full_until_ns)
-        for asked in self._world.events.asked:
-            asked.disk_trouble = True
 
     def disk_slow(self, for_s: float, each_s: float) -> None:
         disk = self._world.disk
@@ -253,13 +250,13 @@ class Actions:
         world.board.power_off()
         world.agenda.after(round(for_s * NS), world.board.power_on)
 
-    def board_rate(self, ppm: int) -> None:
+    def board_rate(self, part: float) -> None:
         """The board is off for a second and comes back warmer or colder."""
         world = self._world
         world.fault("board clock drifts")
         world.wakes.board_trouble()
         world.board.power_off()
-        world.board.set_rate(ppm)
+        world.board.set_rate(round(part * CLOCK_BOUND_PPM[world.config.board.clock_quality]))
         world.agenda.after(NS, world.board.power_on)
 
     def board_prompt(self) -> None:
@@ -275,7 +272,7 @@ class Actions:
     def foreign_timer(self, for_s: float) -> None:
         world = self._world
         world.fault("countdown of another program")
-        token = world.draw.choice((0x00001234, 0xFFFF0001))
+        token = world.draw.choice(FOREIGN_TOKENS)
         world.wakes.foreign(world.agenda.now_ns + world.board.world_ns(round(for_s * 1000)))
         world.board.set_by_other(token, round(for_s * 1000))
 

@@ -38,6 +38,10 @@ SOURCE_VOICE: Final = 3
 SOURCE_RTC_TIMER: Final = 4
 
 
+CLOCK_BOUND_PPM: Final = {0: 50_000, 1: 100, 2: 50_000, 3: 200}
+"""What a clock of each quality of the wire may be off by."""
+
+
 @dataclass(frozen=True)
 class BoardConfig:
     """What kind of board it is."""
@@ -52,6 +56,11 @@ class BoardConfig:
     awake_ms: int = 60_000
     pulse_ms: int = 200
     step_max_ms: int = 5000
+
+    @property
+    def honest(self) -> bool:
+        """Whether its clock is as good as it claims."""
+        return abs(self.ppm) <= CLOCK_BOUND_PPM[self.clock_quality]
 
 
 class _Reset(BaseException):
@@ -142,8 +151,9 @@ class SimBoard:
         self.boot_ids: list[bytes] = []
         self.log: list[Expiry] = []
         """Every event that this board logged, over all boots."""
-        self.sets: list[tuple[int, int, int]] = []
-        """World time, token and duration of every countdown that was armed."""
+        self.sets: list[tuple[int, int, int, int]] = []
+        """World time, token and duration of every countdown that the host armed, and the token of
+        the one that ran before, 0 when none did."""
         self.heard_ns = 0
         self.steps = 0
         self.up_since_ns = 0
@@ -310,6 +320,7 @@ class SimBoard:
         before = firmware.log.last_seq
         countdown = firmware.countdown
         armed = (countdown.token, countdown.duration_ms, countdown.left_ms)
+        was_running = countdown.armed
         requests = firmware.link.decoder.frames - firmware.bad_payloads
         try:
             firmware.step()
@@ -321,7 +332,10 @@ class SimBoard:
             self.heard_ns = self._agenda.now_ns
         after = (countdown.token, countdown.duration_ms, countdown.left_ms)
         if after[:2] != armed[:2] and countdown.armed:
-            self.sets.append((self._agenda.now_ns, countdown.token, countdown.duration_ms))
+            before_token = armed[0] if was_running else 0
+            self.sets.append(
+                (self._agenda.now_ns, countdown.token, countdown.duration_ms, before_token)
+            )
 
     def _note_events(self, after_seq: int) -> None:
         log = self.firmware.log

@@ -71,6 +71,10 @@ class Disk:
     def full(self) -> bool:
         return self._agenda.now_ns < self.full_until_ns
 
+    @property
+    def trouble_until_ns(self) -> int:
+        return max(self.full_until_ns, self.slow_until_ns)
+
     def delay_ns(self) -> int:
         if self._agenda.now_ns >= self.slow_until_ns:
             return 0
@@ -134,6 +138,7 @@ class CommitWatcher(Protocol):
 
     def committing(self, changes: Sequence[Change], now_ns: int) -> None: ...
     def committed(self, changes: Sequence[Change], now_ns: int) -> None: ...
+    def watermark_reset(self, now_ns: int) -> None: ...
 
 
 class FaultySchedules:
@@ -160,7 +165,8 @@ class FaultySchedules:
         await self._write(lambda: self.real.commit(changes, now_ns), changes, now_ns)
 
     async def reset_watermark(self, now_ns: int) -> None:
-        await self._write(lambda: self.real.reset_watermark(now_ns), (), now_ns)
+        await self.real.reset_watermark(now_ns)
+        self._watcher.watermark_reset(now_ns)
 
     async def _write(
         self, write: Callable[[], Awaitable[None]], changes: Sequence[Change], now_ns: int

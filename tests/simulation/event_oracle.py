@@ -6,6 +6,7 @@ property is violated. What must be seen is judged by `overdue`.
 """
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -92,17 +93,26 @@ class EventOracle:
         self.stats = EventStats()
         self.asked: list[Asked] = []
         self._decided: dict[Key, list[Now]] = {}
+        self._commits: deque[Now] = deque(maxlen=64)
         self._unit: _Unit | None = None
         self._announced: _Announced | None = None
         self._emission: tuple[str, BusMessage, Now] | None = None
         self._greeted: set[str] = set()
         self.trusted = True
-        self._trust_known = True
-        self._trusted_after_ns = 0
+        self._trusted_after: list[int] = [0]
+        self.on_trust: Callable[[], None] = lambda: None
+        self.awake: Callable[[], bool] = lambda: True
+        self._begin_pending = False
+        self._not_begun: dict[Key, list[State]] = {}
+        """What may still be on the disk of schedules that have begun."""
         self.watermarks: list[int] = [0]
         self._fired_durable_ns = 0
         self._written_ns = 0
+        self._writing_ns: int | None = None
+        """The time that a commit on its way records."""
         self.zone_changed = False
+        self._not_moved: dict[Key, list[State]] = {}
+        """What the store holds until the first commit under new zone rules."""
 
     # -- requests ---------------------------------------------------------------------------------
 
@@ -111,14 +121,28 @@ class EventOracle:
 
     def commit_begins(self, keys: Sequence[Key], now: Now) -> None:
         """A commit is under way: what it holds was decided just now."""
+        self._begin(now)
         for key in keys:
             self._decided[key] = [*self._decided.get(key, [])[-7:], now]
+        self._commits.append(now)
+        # A write records its time; while the clock is wrong it does not take knowledge back (E71).
+        believed = self.trusted_now()
+        self._writing_ns = now.wall_ns if believed else max(now.wall_ns, *self._trusted_after)
 
-    def commit_holds(self, keys: Sequence[Key], now_ns: int) -> None:
+    def commit_holds(self, keys: Sequence[Key]) -> None:
         """A commit is durable: its time and its fires are known as past from now on (E71)."""
-        self._written_ns = now_ns
+        self._not_moved.clear()
+        for key in keys:
+            self._not_begun.pop(key, None)
+        self._written_ns, self._writing_ns = self._writing_ns or 0, None
         if self._unit is not None and self._unit.key in keys:
             self._fired_durable_ns = max(self._fired_durable_ns, self._unit.fired_ns)
+        self.watermarks = [max(self._written_ns, self._fired_durable_ns)]
+
+    def watermark_reset(self, now_ns: int) -> None:
+        """The deployment says what time it is: a newest write in the future is forgotten."""
+        self._written_ns = now_ns
+        self._fired_durable_ns = min(self._fired_durable_ns, now_ns)
         self.watermarks = [max(self._written_ns, self._fired_durable_ns)]
 
     def answered(self, asked: Asked, answer: dict[str, Any]) -> None:
@@ -129,6 +153,7 @@ class EventOracle:
             self._refused(asked, answer)
             return
         self._unit = None
+        self._begin(self._now())
         getattr(self, f"_answered_{asked.verb}")(asked, answer)
 
     def _refused(self, asked: Asked, answer: dict[str, Any]) -> None:
@@ -171,10 +196,11 @@ class EventOracle:
             return None
         return sched.with_(untrusted=not self.trusted_now())
 
-    def _decisions(self, asked: Asked, key: Key) -> list[Now]:
+    def _decisions(self, asked: Asked) -> list[Now]:
         """Return when the request can have been decided: with a commit, or when it is answered."""
         return [
-            *(now for now in self._decided.get(key, []) if now.boot_ns >= asked.sent.boot_ns),
+            # A request shares the moment of decision with all that are committed beside it.
+            *(now for now in self._commits if now.boot_ns >= asked.sent.boot_ns),
             asked.sent,
             self._now(),
         ]
@@ -190,7 +216,7 @@ class EventOracle:
         accepted = [
             self._accept(asked, state, now)
             for state in self._of(key)
-            for now in self._decisions(asked, key)
+            for now in self._decisions(asked)
         ]
         next_ns = None if answer["next"] is None else model.instant(answer["next"])
         fitting = [each for each in accepted if each is not None and each.next_ns == next_ns]
@@ -262,6 +288,8 @@ class EventOracle:
     def emission_begins(self, bus: str, message: BusMessage) -> None:
         now = self._now()
         self._emission = (bus, message, now)
+        if message.type != READY_TYPE:
+            self._begin(now)
         self._unit = None  # another message leaves: what left before is durable (E51)
         if message.type == READY_TYPE:
             self._ready(bus, message, now)
@@ -272,12 +300,14 @@ class EventOracle:
         said = json.loads(message.data)
         self._greeted.add(bus)
         self.stats.readies += 1
-        clock = "synchronized" if self.trusted_now() else "unsynchronized"
-        if not self._trust_known:
-            self.trusted = said["clock"] == "synchronized"
-            self._trust_known = True
-        elif said["clock"] != clock:
-            raise Violation(TRUST, f"ready says {said['clock']}, but the clock is {clock}")
+        believes = said["clock"] == "synchronized"
+        if believes and not self.trusted_now():
+            # After a crash amid a commit there are two instants that the store can hold as past.
+            if now.wall_ns < min(self._trusted_after):
+                raise Violation(TRUST, "ready says synchronized, but the clock reads the past")
+            self.clock_trusted()
+        if believes:
+            self._begin(now)
 
     def undelivered(self, bus: str, message: BusMessage) -> None:
         del bus, message
@@ -432,18 +462,25 @@ class EventOracle:
         self._announced = None
         self._emission = None
         if crash:
+            self.zone_changed |= bool(self._not_moved)
+            for key, states in (*self._not_begun.items(), *self._not_moved.items()):
+                self.states[key] = _distinct(self._of(key) + states)
             unit = self._unit
             if unit is not None:
                 self.states[unit.key] = _distinct(self._of(unit.key) + unit.before)
                 self.stats.ambiguous_crashes += 1
             for asked in self.asked:
                 self._in_flight(asked)
-            if self._decided:
-                written_ns = max(times[-1].wall_ns for times in self._decided.values())
-                fired_ns = 0 if unit is None else unit.fired_ns
-                self.watermarks.append(max(written_ns, fired_ns, self._fired_durable_ns))
+            fired_ns = 0 if unit is None else unit.fired_ns
+            if self._writing_ns is not None:
+                self.watermarks.append(max(self._writing_ns, fired_ns, self._fired_durable_ns))
         self.asked.clear()
         self._decided.clear()
+        self._commits.clear()
+        self._not_begun.clear()
+        self._not_moved.clear()
+        self._writing_ns = None
+        self._begin_pending = False
         self._unit = None
         self._greeted.clear()
         for key, states in list(self.states.items()):
@@ -475,10 +512,12 @@ class EventOracle:
     def host_loads(self) -> None:
         """A new process reads the store: is its clock to be believed (E71)?"""
         now = self._now()
-        self._trusted_after_ns = max(self.watermarks)
+        self._trusted_after = list(self.watermarks)
         verdicts = {now.wall_ns >= after_ns for after_ns in self.watermarks}
-        self.trusted = True in verdicts
-        self._trust_known = len(verdicts) == 1
+        self.trusted = False
+        if verdicts == {True}:
+            self.clock_trusted()
+            self._begin(now)
         if self.zone_changed:
             self.zone_changed = False
             self._apply_zones(max(now.wall_ns, min(self.watermarks)))
@@ -486,6 +525,7 @@ class EventOracle:
     def _apply_zones(self, now_ns: int) -> None:
         """New rules move future occurrences of `local` schedules (E7c)."""
         for key, states in self.states.items():
+            self._not_moved[key] = states
             moved: list[State] = []
             for state in states:
                 after = state
@@ -504,23 +544,31 @@ class EventOracle:
             self.states[key] = moved
 
     def trusted_now(self) -> bool:
-        if not self.trusted and self._now().wall_ns >= self._trusted_after_ns:
+        if not self.trusted and self.awake() and self._now().wall_ns >= max(self._trusted_after):
             self.clock_trusted()
         return self.trusted
 
     def clock_trusted(self) -> None:
-        """The clock has become synchronized: recurrences that began before it begin now."""
+        """The clock has become synchronized: recurrences that waited for it begin (E71).
+
+        When exactly the bridge notices shows in what it does next.
+        """
         self.trusted = True
-        now = self._now()
+        self._begin_pending = True
+        self.on_trust()
+
+    def _begin(self, now: Now) -> None:
+        """The bridge has noticed by now."""
+        if not self._begin_pending:
+            return
+        self._begin_pending = False
         for key, states in self.states.items():
-            self.states[key] = [
-                state.with_(
-                    untrusted=False, next_ns=model.rule_next(state, self.zones, now.wall_ns)
-                )
-                if state is not None and state.untrusted and state.kind == "local"
-                else state
-                for state in states
-            ]
+            if any(state is not None and state.untrusted for state in states):
+                self._not_begun[key] = states
+                self.states[key] = [
+                    model.begun(state, now, self.zones) if state is not None else None
+                    for state in states
+                ]
 
     # -- what must be -----------------------------------------------------------------------------
 
@@ -528,11 +576,13 @@ class EventOracle:
         self, healthy_since_ns: dict[str, int], world_of: Callable[[Sched], int], at: int
     ) -> None:
         """Raise when something due was not emitted although everything was well long enough."""
+        self.trusted_now()
         for key, states in self.states.items():
             if len(states) != 1 or (state := states[0]) is None or state.next_ns is None:
                 continue
             since_ns = healthy_since_ns.get(state.route)
-            if since_ns is None or (state.boot_due_ns is None and not self.trusted_now()):
+            waits = state.untrusted and self._begin_pending
+            if since_ns is None or waits or (state.boot_due_ns is None and not self.trusted):
                 continue
             due_ns = world_of(state)
             calm = since_ns + RECOVERY_NS <= due_ns

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .board import BoardConfig
+from .board import CLOCK_BOUND_PPM, BoardConfig
 from .kernel import DAY, NS, YEAR
 from .schedule_model import text_of
 
@@ -163,7 +163,7 @@ def draw(seed: str, profile: Profile) -> History:
 
 def _config(seed: str, days: float, rng: random.Random, profile: Profile) -> Config:
     quality = rng.choice((0, 1, 2, 3))
-    bound_ppm = {0: 50_000, 1: 100, 2: 50_000, 3: 200}[quality]
+    bound_ppm = CLOCK_BOUND_PPM[quality]
     ppm = rng.randint(-bound_ppm, bound_ppm)
     if rng.random() < 0.1:  # a board that claims more of its clock than is true
         ppm = rng.randint(-50_000, 50_000)
@@ -296,7 +296,7 @@ _ARGS: Final[dict[str, Any]] = {
     "board_power_loss": lambda rng: {"for_s": _span(rng, 1, 3600)},
     "board_soft_reset": lambda rng: {"stale": rng.random()},
     "board_hard_reset": lambda rng: {"stale": rng.random()},
-    "board_rate": lambda rng: {"ppm": rng.choice((0, rng.randint(-50_000, 50_000)))},
+    "board_rate": lambda rng: {"part": round(rng.uniform(-1, 1), 3)},
     "board_prompt": lambda rng: {},
     "press": lambda rng: {"source": rng.choice((2, 3))},
     "foreign_timer": lambda rng: {"for_s": _span(rng, 5, 3600)},

@@ -1,6 +1,7 @@
 """A host: the real services of one bridge process, on clocks and a loop that the world drives."""
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Coroutine, Sequence
@@ -23,6 +24,9 @@ from .kernel import Agenda, HostLoop, Violation
 from .line import SerialLine
 
 ADMINISTRATOR: Final = "admin"
+
+# How long a stop waits for a fire on its way, as in `wakebridge.daemon`.
+_HUSH_LIMIT_S: Final = 8.0
 
 
 class Clocks:
@@ -124,6 +128,7 @@ class Watcher(Protocol):
 
     def committing(self, changes: Sequence[Change], now_ns: int) -> None: ...
     def committed(self, changes: Sequence[Change], now_ns: int) -> None: ...
+    def watermark_reset(self, now_ns: int) -> None: ...
     def ready_to_serve(self) -> None: ...
     def link_up(self) -> None: ...
     def link_down(self) -> None: ...
@@ -269,6 +274,9 @@ class Bridge:
     async def stop(self) -> None:
         """Go down as the daemon does at SIGTERM."""
         await self.routines.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_HUSH_LIMIT_S):
+                await self.events.hush()
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)

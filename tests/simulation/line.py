@@ -62,7 +62,8 @@ class SerialLine:
         self._random = random.Random(seed)
         self._to_board = to_board
         self.host_awake: Callable[[], bool] = lambda: False
-        self.host_poke: Callable[[], None] = lambda: None
+        self.host_do: Callable[[Callable[[], None]], None] = lambda _call: None
+        """Runs a call on the host's loop, as its selector would."""
         self.plugged = True
         self.muted_until_ns = 0
         self.noises: list[Noise] = []
@@ -95,11 +96,11 @@ class SerialLine:
         if port.held:
             data = bytes(port.held)
             port.held.clear()
-            port.on_data(data)
+            self.host_do(lambda: port.on_data(data))
         if port.lost is not None and not port.told:
             port.told = True
-            port.on_lost(port.lost)
-        self.host_poke()
+            reason = port.lost
+            self.host_do(lambda: port.on_lost(reason))
 
     # -- the board's end ------------------------------------------------------------------------
 

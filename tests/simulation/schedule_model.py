@@ -18,6 +18,7 @@ Key = tuple[str, str]
 
 LISTED_MAX: Final = 512
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_SPANS: Final = ("period_ns", "grace_ns", "boot_due_ns")
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -40,7 +41,7 @@ def text_of(instant_ns: int) -> str:
     return text + (f".{rest:09d}" if rest else "") + "+00:00"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sched:
     """One accepted record and how far it has come."""
 
@@ -68,6 +69,18 @@ class Sched:
     consumed: int = 0
     missed: tuple[int, ...] = ()
     untrusted: bool = False
+
+    def __repr__(self) -> str:
+        """Return what tells states apart, with instants that a person can read."""
+        shown = []
+        for each in dataclasses.fields(self):
+            value = getattr(self, each.name)
+            if value == each.default or each.name in ("data", "context"):
+                continue
+            if each.name.endswith("_ns") and each.name not in _SPANS and value is not None:
+                value = text_of(value)
+            shown.append(f"{each.name.removesuffix('_ns')}={value}")
+        return f"<{' '.join(shown)}>"
 
     @property
     def key(self) -> Key:
@@ -188,6 +201,18 @@ def _first(sched: Sched, now: Now, zones: Zones) -> int | None:
 
 def _whole_ms(instant_ns: int) -> int:
     return -(-instant_ns // MS) * MS
+
+
+def begun(sched: Sched, now: Now, zones: Zones) -> Sched:
+    """Return a recurrence that waited for the clock as if it were accepted now (E71)."""
+    if not sched.untrusted:
+        return sched
+    if sched.one_shot:
+        return sched.with_(untrusted=False)
+    first_ns = rule_next(sched, zones, max(now.wall_ns - 1, sched.last_fired_ns or 0))
+    if first_ns is not None and sched.until_ns is not None and first_ns > sched.until_ns:
+        first_ns = None
+    return sched.with_(next_ns=first_ns, untrusted=False)
 
 
 def lateness_ns(sched: Sched, now: Now) -> int | None:

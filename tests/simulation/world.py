@@ -6,7 +6,7 @@ import logging
 import random
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -74,17 +74,20 @@ class World:
         self.line = SerialLine(self.agenda, f"{config.seed} line", self.board.receive)
         self.board.line = self.line
         self.line.host_awake = lambda: self.awake
-        self.line.host_poke = self.run_host
+        self.line.host_do = self.host_do
         self.agent = SimAgent(self.agenda, config.seed)
         self.bridge: Bridge | None = None
         self.suspended = False
         self.resuming = False
         self.powered = True
         self.off_until_ns = 0
+        self.resumed_ns = self.suspended_ns = 0
         self.active_ns = 0
         self.healthy_since: dict[str, int] = {}
         self.link_since_ns: int | None = None
         self.wakes = WakeOracle(self)
+        self.events.on_trust = self.disturb
+        self.events.awake = lambda: self.awake
         self.log = HostLog()
         self.answers = 0
         self._checked_ns = 0
@@ -163,6 +166,12 @@ class World:
         """Whether the host's processor runs."""
         return self.bridge is not None and not self.suspended
 
+    def host_do(self, call: Callable[[], None]) -> None:
+        """Have the host's loop make a call from outside."""
+        if self.bridge is not None:
+            self.bridge.loop.call_soon(call)
+            self.run_host()
+
     def run_host(self) -> None:
         """Let the host do what there is to do at this instant."""
         bridge = self.bridge
@@ -234,7 +243,8 @@ class World:
         self.note("host", "ends")
         self.bridge = None
         self.agent.host_gone()
-        self.events.host_ended(crash=False)
+        # A fire that could not be stored in the time that a stop has may come again.
+        self.events.host_ended(crash=self.agenda.now_ns < self.disk.trouble_until_ns + 10 * NS)
         bridge.loop.abandon()
         bridge.store.close()
         self._host_gone()
@@ -268,6 +278,7 @@ class World:
             return
         self.note("host", "suspends")
         self.suspended = True
+        self.suspended_ns = self.agenda.now_ns
         self.clocks.freeze()
         self.wakes.suspended()
         self.disturb()
@@ -285,6 +296,7 @@ class World:
             return
         self.note("host", "resumes")
         self.suspended = False
+        self.resumed_ns = self.agenda.now_ns
         self.clocks.thaw()
         self.wakes.resumed()
         self.active()
@@ -363,14 +375,15 @@ class World:
 
     def committing(self, changes: Sequence[Change], now_ns: int) -> None:
         """A commit is handed to the store."""
-        now = self.clocks.now()
-        shift_ns = now.wall_ns - now_ns
-        self.events.commit_begins(
-            [change.key for change in changes], Now(now_ns, now.boot_ns - shift_ns)
-        )
+        del now_ns
+        self.events.commit_begins([change.key for change in changes], self.clocks.now())
 
     def committed(self, changes: Sequence[Change], now_ns: int) -> None:
-        self.events.commit_holds([change.key for change in changes], now_ns)
+        del now_ns
+        self.events.commit_holds([change.key for change in changes])
+
+    def watermark_reset(self, now_ns: int) -> None:
+        self.events.watermark_reset(now_ns)
 
     def ready_to_serve(self) -> None:
         self.note("host", "serves")
@@ -386,14 +399,14 @@ class World:
             if self.suspended:
                 self.agenda.after(NS, lambda: self.bus_up(name))
                 return
-            self.bridge.events.bus_up(name)
+            events = self.bridge.events
             self.disturb()
-            self.run_host()
+            self.host_do(lambda: events.bus_up(name))
 
     def bus_down(self, name: str) -> None:
         if self.bridge is not None and self.bridge.serving:
-            self.bridge.events.bus_down(name)
-            self.run_host()
+            events = self.bridge.events
+            self.host_do(lambda: events.bus_down(name))
 
     def bus_failed(self, name: str) -> None:
         """The client of a bus could not hand a message over: it connects anew."""
