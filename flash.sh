@@ -70,9 +70,7 @@ fail() {
 
 here=$(cd "$(dirname "$0")" && pwd)
 firmware=$here/firmware
-wire=$here/protocol/wakewire
-# What of the wire package a board needs; the rest serves hosts.
-wire_modules='__init__ cbor codes errors framing limits text'
+package=$firmware/package.json # lists what a board needs, for mip and for us
 
 # tool_path NAME: the checkout's own tool, else the one on PATH.
 tool_path() {
@@ -106,7 +104,7 @@ find_tools() {
     elif timeout 1 true 2>/dev/null; then
         limiter='timeout'
     fi
-    for file in "$firmware/main.py" "$firmware/boot.py" "$firmware/wakeboard/__init__.py"; do
+    for file in "$firmware/main.py" "$firmware/boot.py" "$package"; do
         [ -f "$file" ] || fail 6 "$file is missing; run flash.sh from a complete checkout"
     done
     version=$(sed -n 's/^__version__ = "\(.*\)"$/\1/p' "$firmware/wakeboard/__init__.py")
@@ -334,17 +332,17 @@ leave() {
 
 # -- what is to be written -------------------------------------------------------------------------
 
-# firmware_files: lines "name source" of the packages; of the ports, only the board's own.
+# firmware_files: lines "name source" of what the package lists; of the ports, only the board's own.
 firmware_files() {
-    (cd "$firmware" && find wakeboard -name '*.py' | sort) | while read -r name; do
+    "$python" -c '
+import json, sys
+for name, source in json.load(open(sys.argv[1]))["urls"]:
+    print(name, source)' "$package" | sort | while read -r name source; do
         case $name in
         wakeboard/ports/__init__.py | "wakeboard/ports/$board.py") ;;
         wakeboard/ports/*) [ -z "$board" ] || continue ;;
         esac
-        say "$name $firmware/$name"
-    done
-    for module in $wire_modules; do
-        say "wakewire/$module.py $wire/$module.py"
+        say "$name $firmware/$source"
     done
 }
 

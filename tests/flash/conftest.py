@@ -6,15 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from desk_mpremote import Ran
 from flash_runs import FlashedBoard, checkout, flash
 from wakebridge.simboard import DeskBoard
-
-
-@pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[DeskBoard]:
-    """A desk board with the factory's content."""
-    async with DeskBoard(tmp_path / "desk") as board:
-        yield board
 
 
 @pytest.fixture(scope="session")
@@ -31,16 +25,16 @@ def version_two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def flashed(tmp_path_factory: pytest.TempPathFactory, version_one: Path) -> FlashedBoard:
     template = tmp_path_factory.mktemp("flashed") / "desk"
 
-    async def put_version_one() -> None:
+    async def put_version_one() -> Ran:
         async with DeskBoard(template) as board:
             ran = await flash(version_one, "--port", board.port)
-            assert ran.code == 0, ran.output
         for factory in ("wakeboard", "wakewire"):
             shutil.rmtree(template / "flash" / factory)  # only /wb can be what runs
+        return ran
 
     began_s = time.monotonic()
-    asyncio.run(put_version_one())
-    return FlashedBoard(template / "flash", time.monotonic() - began_s)
+    ran = asyncio.run(put_version_one())
+    return FlashedBoard(template / "flash", ran, time.monotonic() - began_s)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from flash_runs import FlashedBoard, content, flash, pointed, running_version, s
 from wakebridge.simboard import DeskBoard
 
 MOMENTS = 30
-AT_ONCE = 4
+AT_ONCE = 6
 SEED = 20_261_130
 
 

@@ -12,6 +12,7 @@ import pytest
 from desk_mpremote import echo_firmware
 from flash_runs import (
     ROOT,
+    FlashedBoard,
     checkout,
     content,
     flash,
@@ -23,23 +24,22 @@ from flash_runs import (
 from wakebridge.simboard import DeskBoard
 
 
-async def test_fresh_board(desk: DeskBoard, version_one: Path) -> None:
+async def test_fresh_board(flashed: FlashedBoard, desk_with_one: DeskBoard) -> None:
     """Precompiled, verified file by file, switched, restarted, confirmed by hello."""
-    configuration = (desk.flash / "board.json").read_bytes()
-    ran = await flash(version_one, "--port", desk.port)
-    assert ran.code == 0, ran.output
-    target = pointed(desk, "active")
+    output = flashed.ran.output
+    assert flashed.ran.code == 0, output
+    target = pointed(desk_with_one, "active")
     assert target.startswith("1.0.0-")
-    files = content(desk.flash / "wb" / target)
+    files = content(desk_with_one.flash / "wb" / target)
     assert "wakeboard/loop.mpy" in files
     assert "wakewire/framing.mpy" in files
     assert not [name for name in files if name.endswith(".py")]
-    assert ran.output.count(", verified\n") == len(files) - 1 + 1, "each file and the total"
+    assert output.count(", verified\n") == len(files) - 1 + 1, "each file and the total"
     assert "wakeboard/ports/unix.mpy" in files
     assert "wakeboard/ports/esp32.mpy" not in files, "another port's file"
-    assert "it answers: version 1.0.0" in ran.output
-    assert await running_version(desk) == "1.0.0"
-    assert (desk.flash / "board.json").read_bytes() == configuration
+    assert "it answers: version 1.0.0" in output
+    assert await running_version(desk_with_one) == "1.0.0"
+    assert (desk_with_one.flash / "board.json").read_bytes() == b'{"pulse": "always"}\n'
 
 
 async def test_update_with_a_backup_then_back_and_forth(

@@ -1,5 +1,6 @@
 """The factory content of the desk board's flash: the firmware of this checkout or wheel."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import wakewire
 from wakebridge.simboard.errors import FirmwareMissingError
 
 _START_FILES = ("main.py", "boot.py")
+_PACKAGE = "package.json"
 _CONFIGURATION = "board.json"
 # The host of a desk board never sleeps, so the wake line is pulsed whether it answers or not.
 _DESK_CONFIGURATION = '{"pulse": "always"}\n'
@@ -32,15 +34,18 @@ def fill(flash: Path, firmware: Path | None = None) -> bool:
     for name in _START_FILES:
         if (source / name).is_file():
             shutil.copy2(source / name, flash / name)
-    if (source / "wakeboard").is_dir():
-        _copy_package(source / "wakeboard", flash / "wakeboard")
-    _copy_package(Path(next(iter(wakewire.__path__))), flash / "wakewire")
+    _copy_package(source, flash)
     (flash / _CONFIGURATION).write_text(_DESK_CONFIGURATION, encoding="ascii")
     return True
 
 
-def _copy_package(source: Path, target: Path) -> None:
-    for file in sorted(source.rglob("*.py")):
-        copy = target / file.relative_to(source)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, copy)
+def _copy_package(source: Path, flash: Path) -> None:
+    """Copy what the firmware's package lists, as mip would; a firmware without one is main.py."""
+    if not (source / _PACKAGE).is_file():
+        return
+    wire = Path(next(iter(wakewire.__path__))).parent
+    for name, place in json.loads((source / _PACKAGE).read_text(encoding="utf-8"))["urls"]:
+        # Beside the sources in a checkout; in a wheel the wire package lies where it is installed.
+        file = source / place if (source / place).is_file() else wire / name
+        (flash / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, flash / name)
