@@ -126,14 +126,18 @@ def test_a_user_without_rights_is_told_the_group(board_port: Path, tmp_path: Pat
     """In a child that is nobody; where the tests are not root's, the mode alone keeps them out."""
     config = tmp_path / "bridge.toml"
     config.write_text(toml_of({"board": {"port": str(board_port)}, "state_dir": str(tmp_path)}))
+    held = os.open(board_port, os.O_RDWR | os.O_NOCTTY)
+    fcntl.flock(held, fcntl.LOCK_EX)
     board_port.chmod(0)
-    tmp_path.chmod(0o700)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe()
     child = context.Process(target=_examine_as_nobody, args=(config, theirs))
     child.start()
     findings = ours.recv()
     child.join(10)
+    os.close(held)
+    taken = next(each for each in findings if each.what == "port")
+    assert f"(pid {os.getpid()})" in taken.text  # also of another user's program
     rights = next(each for each in findings if each.what == "port rights")
     assert rights.verdict == "BAD"
     assert "belongs to the group" in rights.text
@@ -146,7 +150,7 @@ def _examine_as_nobody(config: Path, answer: Any) -> None:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-    answer.send(list(doctor.port_findings(loaded, running=True)))
+    answer.send(list(doctor.port_findings(loaded, running=False)))
 
 
 @pytest.fixture

@@ -97,6 +97,11 @@ class LendDesk:
         finally:
             self._request = None
 
+    def refuse(self, reason: str) -> None:
+        """Tell whoever waits for the port that there is none."""
+        if self._request is not None and not self._request.started.done():
+            self._request.started.set_exception(LinkError(f"there is no port to lend: {reason}"))
+
     async def serve(self, port: Port) -> bool:
         """Lend the port as requested; return whether Ctrl-C went to the board.
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import os
 import stat
 from pathlib import Path
 from typing import Final
@@ -34,14 +35,16 @@ def find_port(named: str | None, pattern: str = BY_ID_GLOB) -> str:
 def holders_of(path: str) -> list[str]:
     """Return who has the port open, as `command (pid n)`, as far as this user may see it.
 
-    When some of them have locked it, those alone: they are why it cannot be opened.
+    When somebody has locked it, those alone: they are why it cannot be opened. Locks of other users
+    are seen by everybody, what they have open is not.
     """
     try:
         status = Path(path).stat()
     except OSError:
         return []
-    having = {pid for pid in holders.processes() if _has(pid, status.st_rdev)}
-    pids = having & holders.locking(status) or having
+    pids = holders.locking(status) - {os.getpid()}
+    if not pids:
+        pids = {pid for pid in holders.processes() if _has(pid, status.st_rdev)}
     return [each for pid in sorted(pids) if (each := holders.command_of(pid)) is not None]
 
 

@@ -142,6 +142,9 @@ class Supervisor:
         except (FirmwareStopped, VersionMismatch) as error:
             self._failed(str(error))
             return _PAUSE_FOR_A_PERSON_S
+        except PortUnavailable as error:
+            self._lend_desk.refuse(str(error))
+            self._failed(str(error))
         except LinkError as error:
             self._failed(str(error))
         return self._next_pause_s()
