@@ -283,7 +283,9 @@ def _commit(db: sqlite3.Connection, changes: Sequence[Change], now_ns: int) -> N
                 db.execute(_DELETE, change.key)
             else:
                 db.execute(_UPSERT, _row(change.schedule))
-                fired_ns = max(fired_ns, change.schedule.last_fired_ns or 0)
+                last_fired_ns = change.schedule.last_fired_ns or 0
+                # One that lies ahead was recorded by a clock that has been set back since.
+                fired_ns = max(fired_ns, last_fired_ns if last_fired_ns <= now_ns else 0)
         db.execute(_WATERMARK, (now_ns, min(fired_ns, _WATERMARK_MAX_NS), zone_rules_version()))
         db.execute("COMMIT")
     except _FAULTS as error:
