@@ -4,7 +4,6 @@ Needs pyserial and wakewire only, so that `flash.sh` can run it from a bare chec
 `name=value` per line; exit status 0 with an answer, 1 without one, 2 when used wrongly.
 """
 
-import contextlib
 import sys
 import time
 
@@ -18,6 +17,8 @@ _BAUDRATE = 115_200
 _ASK_EVERY_S = 1.0
 _REOPEN_AFTER_S = 0.2
 _REQUEST_ID = 0x4657
+_NOT_ECHOED = 0x80  # MicroPython's prompt echoes ASCII only
+_HEARD_BYTES = 4_096
 
 
 def ask(port: str, wait_s: float) -> messages.Hello | str:
@@ -43,22 +44,35 @@ def ask(port: str, wait_s: float) -> messages.Hello | str:
 
 def _converse(line: serial.Serial, wait_s: float) -> messages.Hello | str:
     decoder = stream.StreamDecoder()
+    question = framing.encode(messages.hello(_REQUEST_ID))
+    echo = bytes(byte for byte in question if byte < _NOT_ECHOED)
+    heard = b""
     deadline_s = time.monotonic() + wait_s
     next_ask_s = 0.0
-    stopped = False
     while (now_s := time.monotonic()) < deadline_s:
         if now_s >= next_ask_s:
-            line.write(framing.encode(messages.hello(_REQUEST_ID)))
+            line.write(question)
             next_ask_s = now_s + _ASK_EVERY_S
-        for payload in decoder.feed(line.read(line.in_waiting or 1)):
-            with contextlib.suppress(MessageError):
-                message = messages.parse(payload)
-                stopped |= isinstance(message, messages.Request)
-                if isinstance(message, messages.Answer) and message.id == _REQUEST_ID:
-                    if message.status != STATUS_OK:
-                        return f"the board refuses hello with status {message.status}"
-                    return messages.Hello.from_fields(message.fields)
-    return "the firmware is stopped at a prompt" if stopped else "no answer to hello"
+        data = line.read(line.in_waiting or 1)
+        heard = (heard + data)[-_HEARD_BYTES:]
+        for payload in decoder.feed(data):
+            answer = _read(payload)
+            if answer is not None:
+                return answer
+    return "the firmware is stopped at a prompt" if echo in heard else "no answer to hello"
+
+
+def _read(payload: bytes) -> messages.Hello | str | None:
+    """Return what the payload answers to our question; None when it does not."""
+    try:
+        message = messages.parse(payload)
+        if not isinstance(message, messages.Answer) or message.id != _REQUEST_ID:
+            return None
+        if message.status != STATUS_OK:
+            return f"the board refuses hello with status {message.status}"
+        return messages.Hello.from_fields(message.fields)
+    except MessageError:
+        return None
 
 
 def main(arguments: list[str]) -> int:
