@@ -69,3 +69,10 @@ SECONDS ?= 30
 .PHONY: fuzz
 fuzz: test-setup ## hostile bytes for every parser; SECONDS=30 each
 	@$(BIN)/python tests/fuzz/fuzz_all.py $(SECONDS)
+
+ROUNDS ?= 200
+SEED ?= 1
+
+.PHONY: crash
+crash: test-setup ## kill -9, full disks and cut links; ROUNDS=200 SEED=1
+	@$(BIN)/python tests/crash/crash_rounds.py --rounds $(ROUNDS) --seed $(SEED)
