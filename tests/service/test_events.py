@@ -491,3 +491,28 @@ def test_a_tiny_period_delays_nobody_e35(world: Any) -> None:
             assert (await ask(service, "cancel", {"id": "greedy"}))["existed"] is True
 
     world(scenario)
+
+
+@pytest.mark.parametrize("misfire", ["skip", "late"])
+def test_without_grace_a_prompt_fire_is_on_time_e10_e40(world: Any, misfire: str) -> None:
+    """No timer wakes at the very nanosecond: 50 ms are on time whatever the grace."""
+
+    async def scenario(world: World) -> None:
+        async with world.bridge() as service:
+            due = "2026-03-01T10:00:10Z"
+            await ask(service, "schedule", event(at=due, grace_s=0, misfire=misfire))
+            await asyncio.sleep(20)
+        await ask_late(world, misfire)
+
+    async def ask_late(world: World, misfire: str) -> None:
+        async with world.bridge() as service:
+            body = event("b", at="2026-03-01T10:01:00Z", grace_s=0, misfire=misfire)
+            await ask(service, "schedule", body)
+        await world.off_until("2026-03-01T10:01:00.051Z")
+        async with world.bridge():
+            await asyncio.sleep(1)
+
+    done = world(scenario)
+    late = [] if misfire == "skip" else ["2026-03-01T10:01:00"]
+    assert [due for _, due in done.bus.fires()] == ["2026-03-01T10:00:10", *late]
+    assert len(done.bus.data("ovos.scheduler.missed")) == 1

@@ -436,7 +436,7 @@ class EventOracle:
         if all(late is not None and late < 0 for late in early):
             raise Violation(EARLY, detail)
         if any(
-            late is not None and late > state.grace_ns
+            late is not None and late > max(state.grace_ns, model.PROMPT_NS)
             for late, state in zip(early, known, strict=True)
         ):
             raise Violation(MISFIRE, detail)

@@ -18,6 +18,9 @@ Key = tuple[str, str]
 
 LISTED_MAX: Final = 512
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+# A timer needs a moment; a grace below it does not make every fire a misfire.
+PROMPT_NS: Final = 50_000_000
+
 _SPANS: Final = ("period_ns", "grace_ns", "boot_due_ns")
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -229,7 +232,7 @@ def owed(sched: Sched, now: Now, zones: Zones) -> Owed | None:
     late_ns = lateness_ns(sched, now)
     if late_ns is None or late_ns < 0 or sched.next_ns is None:
         return None
-    if late_ns <= sched.grace_ns:
+    if late_ns <= max(sched.grace_ns, PROMPT_NS):
         after = _consume(sched, sched.next_ns, 1, zones)
         fired = after.with_(last_fired_ns=sched.next_ns, missed=())
         return Owed(None, 0, sched.next_ns, fired)
@@ -247,7 +250,7 @@ def _missed(sched: Sched, now: Now, zones: Zones) -> tuple[tuple[int, ...], int,
     assert sched.next_ns is not None
     if sched.one_shot:
         return (sched.next_ns,), 1, sched.next_ns
-    through_ns = now.wall_ns - sched.grace_ns - 1
+    through_ns = now.wall_ns - max(sched.grace_ns, PROMPT_NS) - 1
     if sched.until_ns is not None:
         through_ns = min(through_ns, sched.until_ns)
     left = None if sched.count is None else sched.count - sched.consumed

@@ -19,6 +19,10 @@ from wakebridge.schedule.rules import At, Rule
 # would list 31 million, which no reader wants and no bus carries. The newest are kept.
 MISSED_LISTED_MAX: Final = 512
 
+# No timer wakes at the very nanosecond. A fire this soon after its due instant is on time whatever
+# the grace; otherwise a grace of zero would make every fire a misfire.
+PROMPT_NS: Final = 50_000_000
+
 
 class Schedule(msgspec.Struct, frozen=True, gc=False):
     """One record and how far it has come. Frozen: a new state is a new `Schedule`.
@@ -115,6 +119,11 @@ def lateness_ns(schedule: Schedule, now: Now) -> int:
     return now.wall_ns - schedule.next_ns
 
 
+def grace_ns(record: Record) -> int:
+    """Return how late a fire may be and still be on time: the owner's grace, or `PROMPT_NS`."""
+    return max(record.grace_ns, PROMPT_NS)
+
+
 def evaluate(schedule: Schedule, now: Now) -> Evaluation | None:
     """Return what is owed now, or None when nothing is due.
 
@@ -124,14 +133,14 @@ def evaluate(schedule: Schedule, now: Now) -> Evaluation | None:
     """
     if schedule.next_ns is None or lateness_ns(schedule, now) < 0:
         return None
-    if lateness_ns(schedule, now) <= schedule.record.grace_ns:
+    if lateness_ns(schedule, now) <= grace_ns(schedule.record):
         return _on_time(schedule, schedule.next_ns)
     return _misfire(schedule, schedule.next_ns, now)
 
 
 def missed_something(schedule: Schedule, now: Now) -> bool:
     """Return whether the next occurrence is past its grace (the count in `ready`, E53)."""
-    return schedule.next_ns is not None and lateness_ns(schedule, now) > schedule.record.grace_ns
+    return schedule.next_ns is not None and lateness_ns(schedule, now) > grace_ns(schedule.record)
 
 
 def _on_time(schedule: Schedule, due_ns: int) -> Evaluation:
@@ -163,7 +172,7 @@ def _missed_instants(schedule: Schedule, due_ns: int, now: Now) -> tuple[tuple[i
         return (due_ns,), 1
     rule = record.rule
     # An occurrence at exactly `now - grace` is on time, so the last missed one lies before it.
-    through_ns = now.wall_ns - record.grace_ns - 1
+    through_ns = now.wall_ns - grace_ns(record) - 1
     if record.until_ns is not None:
         through_ns = min(through_ns, record.until_ns)
     # `due_ns` was answered as an occurrence and is one (E34), also where new zone rules see none.
