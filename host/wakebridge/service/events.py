@@ -14,7 +14,6 @@ from typing import Final, Protocol
 import msgspec
 
 from wakebridge.bus import (
-    MISSED_TYPE,
     READY_TYPE,
     Bus,
     BusMessage,
@@ -25,8 +24,9 @@ from wakebridge.bus import (
 from wakebridge.clock import Clock
 from wakebridge.engine import ClockTrust, Decision, EventEngine, Ready, Request
 from wakebridge.schedule.book import Change
-from wakebridge.schedule.instants import Now, format_instant
-from wakebridge.schedule.misfire import Evaluation, Fire, Missed, Schedule
+from wakebridge.schedule.instants import Now
+from wakebridge.schedule.misfire import Evaluation, Schedule
+from wakebridge.service.event_messages import fire_message, missed_message
 from wakebridge.store.errors import StoreError
 from wakebridge.store.schedules_sqlite import Loaded
 from wakebridge.timeline import note
@@ -52,8 +52,6 @@ COMMIT_RETRY_S: Final = 1.0
 ASK_CLOCK_NS: Final = 30 * 1_000_000_000
 
 _NS_PER_S: Final = 1_000_000_000
-
-_RAW_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class EventStore(Protocol):
@@ -123,7 +121,8 @@ class EventService:
         self._clock_vouched = clock_vouched
         self._turn_began = turn_began
         self._buses: dict[str, Bus] = {}
-        self._up: set[str] = set()
+        self._connected: set[str] = set()
+        self._up: set[str] = set()  # connected, and told that the bridge is ready
         self._announced: set[str] = set()
         self._replaying: dict[str, asyncio.TimerHandle] = {}
         self._pending: deque[_Pending] = deque()
@@ -167,13 +166,13 @@ class EventService:
 
     def bus_up(self, name: str) -> None:
         """The bus takes messages again: announce `ready` once, then fire what was held."""
-        self._up.add(name)
+        self._connected.add(name)
         self._came_up.append(name)
         self._timer.wake()
 
     def bus_down(self, name: str) -> None:
         """The bus is gone: what comes due for it is held, and grace decides later."""
-        self._up.discard(name)
+        self._lost(name)
 
     def replay_now(self, name: str) -> None:
         """The owners on the bus are there: end the wait of the readiness condition (E53)."""
@@ -294,9 +293,13 @@ class EventService:
 
     async def _greet(self, name: str) -> None:
         """A bus came up: `ready` first, only then what it missed (E53)."""
-        if name not in self._up:
+        greeted = name in self._announced
+        if name not in self._connected or not (greeted or await self._announce(name)):
             return
-        if name in self._announced or not await self._announce(name):
+        if name not in self._connected:
+            return  # lost in the meantime: it comes up again
+        self._up.add(name)
+        if greeted:
             self._release(name)
         elif self._replay_delay_s > 0:
             loop = asyncio.get_running_loop()
@@ -304,6 +307,10 @@ class EventService:
             self._replaying[name] = timer
         else:
             self._release(name)
+
+    def _lost(self, name: str) -> None:
+        self._connected.discard(name)
+        self._up.discard(name)
 
     def _release(self, name: str) -> None:
         if name in self._up and name not in self._replaying:
@@ -326,7 +333,7 @@ class EventService:
         try:
             await self._buses[name].emit(message)
         except BusUnavailable:
-            self._up.discard(name)
+            self._lost(name)
             return False
         self._announced.add(name)
         return True
@@ -345,7 +352,7 @@ class EventService:
             await self._emit(schedule.route, evaluation)
         except BusUnavailable as error:
             log.warning("bus %s: %s; its events wait", schedule.route, error)
-            self._up.discard(schedule.route)
+            self._lost(schedule.route)
             self._engine.hold(schedule)
             return
         change = Change(schedule.key, evaluation.successor)
@@ -367,10 +374,10 @@ class EventService:
         fired_ns = self._clock.now().wall_ns
         try:
             if evaluation.missed is not None:
-                await bus.emit(_missed_message(evaluation.missed))
+                await bus.emit(missed_message(evaluation.missed))
             if evaluation.fire is not None:
                 fired_ns = self._clock.now().wall_ns
-                await bus.emit(_fire_message(evaluation.fire, fired_ns))
+                await bus.emit(fire_message(evaluation.fire, fired_ns))
         except Undeliverable as error:
             # It counts as emitted: one owner's record never holds up another's (E35).
             log.error("bus %s cannot carry an event: %s", route, error)
@@ -479,42 +486,3 @@ def _on_disk(change: Change) -> Change:
 def _answer(pending: _Pending, answer: dict[str, object]) -> None:
     if not pending.answered.done():  # its adapter may have stopped waiting
         pending.answered.set_result(answer)
-
-
-def _fire_message(fire: Fire, fired_ns: int) -> BusMessage:
-    """Build the fired event: stored data and context, plus the `scheduler` key (E30)."""
-    schedule = fire.schedule
-    # Raw values: what the owner sent comes back byte for byte (E11).
-    context: dict[str, object] = dict(_RAW_OBJECT.decode(schedule.context_json or b"{}"))
-    context["scheduler"] = {
-        "id": schedule.record.id,
-        "skill_id": schedule.record.skill_id,
-        "due": format_instant(fire.due_ns),
-        "fired": format_instant(fired_ns),
-        "remaining": fire.remaining,
-    }
-    return BusMessage(
-        schedule.legacy_event or schedule.record.event,
-        schedule.record.data_json,
-        context,
-        schedule.record.skill_id,
-    )
-
-
-def _missed_message(missed: Missed) -> BusMessage:
-    """Build `ovos.scheduler.missed` (E41). `missed_total` appears when the list is cut."""
-    record = missed.schedule.record
-    data: dict[str, object] = {
-        "id": record.id,
-        "skill_id": record.skill_id,
-        "missed": [format_instant(due_ns) for due_ns in missed.due_ns],
-        "fired_late": _instant(missed.fired_late_ns),
-        "next": _instant(missed.next_ns),
-    }
-    if missed.total > len(missed.due_ns):
-        data["missed_total"] = missed.total
-    return BusMessage(MISSED_TYPE, msgspec.json.encode(data), {}, record.skill_id)
-
-
-def _instant(instant_ns: int | None) -> str | None:
-    return None if instant_ns is None else format_instant(instant_ns)
