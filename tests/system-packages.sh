@@ -8,6 +8,7 @@ command -v mosquitto >/dev/null || packages="$packages mosquitto"
 command -v mosquitto_sub >/dev/null || packages="$packages mosquitto-clients"
 command -v npm >/dev/null || packages="$packages npm"
 command -v systemd-analyze >/dev/null || packages="$packages systemd"
+command -v shellcheck >/dev/null || packages="$packages shellcheck"
 [ -z "$packages" ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "The tests need:$packages. Install them and run make test again." >&2
