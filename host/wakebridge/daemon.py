@@ -298,6 +298,11 @@ async def _cancelled(tasks: Collection[asyncio.Task[object]]) -> None:
 
 def _private_directory(path: str) -> Path:
     directory = Path(path)
+    if directory.is_symlink():
+        # Whoever may change the link could give us another state, or another's to write to.
+        raise StateUnreadable(
+            f"{directory} is a symbolic link, which is refused: name what it leads to in state_dir"
+        )
     try:
         private_files.make_directory(directory)
     except OSError as error:

@@ -6,6 +6,7 @@ a fast one the way to the thread and back would cost as much as the commit.
 """
 
 import asyncio
+import errno
 import logging
 import os
 import secrets
@@ -150,6 +151,10 @@ class SchedulesSqlite:
         self._writer.shutdown()
 
 
+# What SQLite keeps beside a database.
+_BESIDE: Final = ("-wal", "-shm", "-journal")
+
+
 def _open(path: Path) -> sqlite3.Connection:
     # The file is made before SQLite sees it, so that its mode does not depend on the umask, and
     # the log files inherit the mode from it.
@@ -159,6 +164,11 @@ def _open(path: Path) -> sqlite3.Connection:
         os.close(descriptor)
     except OSError as error:
         raise StateUnreadable(private_files.sentence(path, error)) from error
+    for suffix in _BESIDE:  # SQLite would follow a link there
+        beside = path.with_name(path.name + suffix)
+        if beside.is_symlink():
+            followed = OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            raise StateUnreadable(private_files.sentence(beside, followed))
     try:
         db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
