@@ -105,6 +105,8 @@ async def test_a_hint_that_got_lost_in_the_sleep_is_made_up_for_by_reading_the_l
     )
     async with running(config, sleep) as bridge:
         await bridge.routines.open_session("chat")
+        while await bridge.timer.confirm():
+            pass  # each look waits for the next reading: the board was reset a moment ago
         pulses = board.wake_pulses()
         created = await bridge.tools.call_decoded(
             {"session_id": "chat", "input": {"action": "create", "task": "x", "delay_s": 2}}
