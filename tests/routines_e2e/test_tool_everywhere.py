@@ -159,3 +159,19 @@ async def test_r11_in_realtime_without_a_backend_agent_creation_is_rejected(
             assert "backend agent" in refused.error["reason"]
         assert (await over_http(bridge, {"action": "list"})).result == []
         assert bridge.state_file.read_bytes() == before
+
+
+async def test_r31_with_a_state_that_cannot_be_read_the_tool_is_off_over_mqtt_too(
+    board: DeskBoard, broker: Mosquitto, notes: Notes, tmp_path: Path
+) -> None:
+    async with bridge_in("text", True, board, broker, notes, tmp_path) as (bridge, owner):
+        assert await bridge.stop() == 0
+        bridge.state_file.write_bytes(b"{")
+        await bridge.start()
+        await owner.until(lambda: owner.statuses[-1] == "online")
+        for given in (CREATE, {"action": "list"}):
+            refused = await over_mqtt(owner, given)
+            assert refused.error["code"] == "internal"
+            assert "the schedule tool is off" in refused.error["reason"]
+        assert await owner.schedule("tea", every={"seconds": 600})  # events are served as ever
+        assert bridge.state_file.read_bytes() == b"{"

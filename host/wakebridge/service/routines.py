@@ -356,10 +356,9 @@ class RoutineService:
         names the run that the bridge has in the session already. With `interrupts` that run is
         asked to stop, as by an interactive request.
         """
-        conversation_of = lineage.resolve(self._state.lineages, session_id)
-        if isinstance(conversation_of, Refusal):
-            return conversation_of
-        root = conversation_of.root
+        root = self._root_of(session_id)
+        if isinstance(root, Refusal):
+            return root
         until_ns = self._clock.now().boot_ns + round(lease_s * NS_PER_S)
         self._busy.hold(root, until_ns)
         self._await_lease_end()
@@ -371,11 +370,18 @@ class RoutineService:
 
     async def session_idle(self, session_id: str) -> Change | Refusal:
         """End what `session_busy` began: what waits in the session may start."""
-        conversation_of = lineage.resolve(self._state.lineages, session_id)
-        if isinstance(conversation_of, Refusal):
-            return conversation_of
-        self._busy.release(conversation_of.root)
+        root = self._root_of(session_id)
+        if isinstance(root, Refusal):
+            return root
+        self._busy.release(root)
         return await self._transition(lambda state, _now: Change(state))
+
+    def _root_of(self, session_id: str) -> str | Refusal:
+        """Return the root of an open conversation; a session stands for all of its revisions."""
+        if self._unavailable is not None:
+            return _off(self._unavailable)
+        found = lineage.resolve(self._state.lineages, session_id)
+        return found if isinstance(found, Refusal) else found.root
 
     def _await_lease_end(self) -> None:
         """See to it that what waits is started when the next lease ends."""

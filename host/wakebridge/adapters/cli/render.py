@@ -15,6 +15,9 @@ WIDTH: Final = 80
 
 _NAME_WIDTH: Final = 14
 
+# A task may be as long as a page; in a table its beginning is enough.
+_BEGINNING: Final = 60
+
 
 def wrapped(text: str, indent: int = 0) -> str:
     """Return text in lines of at most `WIDTH`; those after the first are indented.
@@ -82,5 +85,17 @@ def short_instant(text: str | None) -> str:
     return "-" if text is None else text[:19].replace("T", " ") + "Z"
 
 
+def one_line(text: str) -> str:
+    """Return the beginning of a text, as much as says what it is."""
+    line = " ".join(text.split())
+    return line if len(line) <= _BEGINNING else f"{line[: _BEGINNING - 1]}…"
+
+
 def _text(value: object) -> str:
-    return "-" if value is None else str(value)
+    """Return a value as text that does nothing to a terminal but be read."""
+    text = "-" if value is None else str(value)
+    return "".join(char if char.isprintable() or char == "\n" else _seen(char) for char in text)
+
+
+def _seen(char: str) -> str:
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,12 +1,20 @@
 """`wakebridge routine` and `wakebridge session`: an agent's schedules and conversations."""
 
 from typing import Any
+from urllib.parse import quote
 
 import click
 
 from wakebridge.adapters.cli.bridge import Bridge, BridgeError
 from wakebridge.adapters.cli.human import Span, describe_span
-from wakebridge.adapters.cli.render import short_instant, show_fields, show_json, show_table
+from wakebridge.adapters.cli.render import (
+    one_line,
+    short_instant,
+    show_fields,
+    show_json,
+    show_table,
+    wrapped,
+)
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 _in = click.option("--in", "delay_s", type=Span(), metavar="SPAN", help="after a while: 10m")
@@ -69,10 +77,10 @@ def list_(bridge: Bridge, as_json: bool) -> None:
         (
             (
                 each["id"],
-                each["status"],
+                _status(each),
                 short_instant(each["next_run"]),
                 describe_span(each["interval_s"]) if each["interval_s"] else "once",
-                each["task"],
+                one_line(each["task"]),
             )
             for each in routines
         ),
@@ -125,7 +133,7 @@ def list_sessions(bridge: Bridge, as_json: bool) -> None:
 @click.pass_obj
 def show_session(bridge: Bridge, session_id: str, as_json: bool) -> None:
     """Show what routines and requests left in a session's transcript."""
-    entries = bridge.call("GET", f"/api/sessions/{session_id}/transcript")
+    entries = bridge.call("GET", f"/api/sessions/{quote(session_id, safe='')}/transcript")
     if as_json:
         show_json(entries)
         return
@@ -137,7 +145,16 @@ def show_session(bridge: Bridge, session_id: str, as_json: bool) -> None:
 
 
 def _given(when: dict[str, Any]) -> dict[str, Any]:
+    if (when["delay_s"] is None) == (when["run_at"] is None):
+        raise click.UsageError("say when: give exactly one of --in and --at")
     return {name: value for name, value in when.items() if value is not None}
+
+
+def _status(each: dict[str, Any]) -> str:
+    """Return the status, with what people want to know besides while it runs."""
+    if each["cancellation"] == "requested":
+        return "cancelling"
+    return "waiting" if each["waiting"] else str(each["status"])
 
 
 def _mutate(bridge: Bridge, session_id: str | None, body: dict[str, Any], as_json: bool) -> None:
@@ -155,18 +172,18 @@ def _show(each: dict[str, Any]) -> None:
             ("id", each["id"]),
             ("session", each["session_id"]),
             ("task", each["task"]),
-            ("status", each["status"]),
+            ("status", _status(each)),
             ("next run", each["next_run"]),
             ("every", describe_span(each["interval_s"]) if each["interval_s"] else None),
             ("runs", each["run_count"]),
             ("result", each["latest_result"]),
             ("error", each["latest_error"]),
             ("partial", each["partial_result"]),
-            ("cancelling", each["cancellation"]),
+            ("cancellation", each["cancellation"]),
         ]
     )
 
 
 def _warn(timer_error: str) -> None:
     if timer_error:
-        click.echo(f"The wake-up is not confirmed: {timer_error}", err=True)
+        click.echo(wrapped(f"The wake-up is not confirmed: {timer_error}"), err=True)
