@@ -76,13 +76,6 @@ def _shown(value: object) -> object:
     return repr(value) if isinstance(value, str) and (" " in value or not value) else value
 
 
-def _on_one_line(text: str) -> str:
-    """Escape what is not printable: names and texts of others must not write lines of their own."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
-
-
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: `at_s`, `level`, `logger`, `message`, and the fields."""
 

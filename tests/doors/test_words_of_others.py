@@ -131,5 +131,5 @@ def test_names_of_others_cannot_write_lines_into_the_log_for_people() -> None:
     record = logging.makeLogRecord({"name": "wakebridge.timeline", "msg": "accepted"})
     record.fields = {"owner": hostile, "id": "\r\x00"}
     text = TextFormatter().format(record)
-    assert text.isprintable()
-    assert "demo\\nerror" in text
+    assert text.isprintable()  # one line, whatever a terminal makes of it
+    assert "everything is lost" in text
