@@ -16,7 +16,6 @@ from bench.stage import (
     IN_FLIGHT,
     OWNER,
     WAIT_S,
-    Bridge,
     MqttComponent,
     ahead,
     broker,
@@ -26,6 +25,7 @@ from bench.stage import (
     schedule,
 )
 from ovos_envs import PRERELEASE, STABLE
+from plain_bridge import PlainBridge
 from wakebridge.simboard import DeskBoard
 
 _SETTLE_S: Final = 8.0
@@ -71,7 +71,7 @@ class _Pace:
             self.refused.append(answer)
 
 
-def _stored(bridge: Bridge) -> int:
+def _stored(bridge: PlainBridge) -> int:
     with contextlib.closing(sqlite3.connect(bridge.state_dir / "schedules.db")) as db:
         return int(db.execute("SELECT count(*) FROM schedules").fetchone()[0])
 
@@ -153,7 +153,7 @@ async def _our_rest(directory: Path, size: Size) -> dict[str, Value]:
     component = MqttComponent()
     async with DeskBoard(directory / "board") as board:
         with broker(directory / "broker") as running:
-            bridge = Bridge(
+            bridge = PlainBridge(
                 directory / "bridge",
                 {"mqtt": {"port": running.port}, "board": {"port": str(board.port)}},
             )

@@ -16,9 +16,10 @@ from typing import Any, Final
 
 import aiohttp
 
-from bench.stage import OWNER, WAIT_S, Answer, Bridge, Heard
+from bench.stage import OWNER, WAIT_S, Answer, Heard
 from ovos_envs import Vintage
 from ovos_processes import OvosBus
+from plain_bridge import PlainBridge
 
 _SCHEDULER: Final = Path(__file__).parent / "peers" / "ovos_scheduler.py"
 _UP: Final = "bench.scheduler.up"
@@ -131,7 +132,7 @@ class OvosScheduler:
 class OvosStage:
     """A scheduler on a bus, and one component."""
 
-    scheduler: Bridge | OvosScheduler
+    scheduler: PlainBridge | OvosScheduler
     component: OvosComponent
 
 
@@ -141,9 +142,9 @@ async def ovos_stage(
 ) -> AsyncIterator[OvosStage]:
     """Run a bus and on it the bridge, or the scheduler of the vintage; yield once it serves."""
     bus = OvosBus(vintage, directory / "bus")
-    scheduler: Bridge | OvosScheduler = OvosScheduler(bus)
+    scheduler: PlainBridge | OvosScheduler = OvosScheduler(bus)
     if ours:
-        scheduler = Bridge(directory / "bridge", {"ovos": {"enabled": True, "port": bus.port}})
+        scheduler = PlainBridge(directory / "bridge", {"ovos": {"enabled": True, "port": bus.port}})
     bus.start()
     try:
         async with component.connected(bus.url):

@@ -9,12 +9,9 @@ import asyncio
 import contextlib
 import getpass
 import itertools
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -22,8 +19,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from bench.wire_client import WireClient
-from bridges import toml_of
 from brokers import Mosquitto, free_port
+from plain_bridge import PlainBridge
 
 WAIT_S: Final = 120.0
 """How long anything may take: a busy machine must not end a run."""
@@ -185,59 +182,6 @@ async def schedule_many(component: Component, ids: Iterator[str], **fields: obje
             group.create_task(work())
 
 
-@dataclass
-class Bridge:
-    """`wakebridge serve` in a directory of its own."""
-
-    directory: Path
-    sections: Mapping[str, Any]
-    python: Path = Path(sys.executable)
-    _process: subprocess.Popen[bytes] | None = None
-    began_s: float = field(default=0.0)
-
-    def start(self) -> None:
-        """Start it; it serves when its bus says so."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        config = {
-            "config_dir": str(self.directory / "config"),
-            "state_dir": str(self.state_dir),
-            "board": {"glob": str(self.directory / "no-board")},
-            **self.sections,
-        }
-        path = self.directory / "wakebridge.toml"
-        path.write_text(toml_of(config), encoding="utf-8")
-        self.began_s = time.perf_counter()
-        with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                (str(self.python), "-m", "wakebridge", "serve", "--config", str(path)),
-                stdin=subprocess.DEVNULL,
-                stderr=log,
-            )
-
-    @property
-    def state_dir(self) -> Path:
-        return self.directory / "state"
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def kill(self) -> None:
-        """End it as a power cut would."""
-        self._end(signal.SIGKILL)
-
-    def stop(self) -> None:
-        """End it in order."""
-        self._end(signal.SIGTERM)
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._process is not None:
-            self._process.send_signal(how)
-            self._process.wait(WAIT_S)
-            self._process = None
-
-
 @contextlib.contextmanager
 def broker(directory: Path) -> Iterator[Mosquitto]:
     """Run a mosquitto that says little and queues what a slow reader has not read yet."""
@@ -265,7 +209,7 @@ def broker(directory: Path) -> Iterator[Mosquitto]:
 class Stage:
     """A bridge on a broker, and one component."""
 
-    bridge: Bridge
+    bridge: PlainBridge
     broker: Mosquitto
     component: MqttComponent
 
@@ -275,7 +219,7 @@ async def mqtt_stage(directory: Path, **sections: object) -> AsyncIterator[Stage
     """Run bridge and broker; yield once requests are served."""
     component = MqttComponent()
     with broker(directory / "broker") as running:
-        bridge = Bridge(directory / "bridge", {"mqtt": {"port": running.port}, **sections})
+        bridge = PlainBridge(directory / "bridge", {"mqtt": {"port": running.port}, **sections})
         bridge.start()
         try:
             await component.connect(running.port)

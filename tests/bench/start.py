@@ -11,7 +11,8 @@ import msgspec
 
 from bench.report import Row, Table, Target, Value, figure, median_of
 from bench.sizes import Size
-from bench.stage import WAIT_S, Bridge, MqttComponent, broker
+from bench.stage import WAIT_S, MqttComponent, broker
+from plain_bridge import PlainBridge
 from wakebridge.engine import EventEngine, Request
 from wakebridge.schedule.book import Change
 from wakebridge.schedule.instants import Now
@@ -136,7 +137,7 @@ async def _online_s(directory: Path, store: Path) -> float:
     """Return how long a bridge with that store takes from its start to its first promise."""
     component = MqttComponent()
     with broker(directory / "broker") as running:
-        bridge = Bridge(directory / "bridge", {"mqtt": {"port": running.port}})
+        bridge = PlainBridge(directory / "bridge", {"mqtt": {"port": running.port}})
         await asyncio.to_thread(_give, store, bridge.state_dir)
         await component.connect(running.port)
         try:
