@@ -22,8 +22,9 @@ _TALKING: Final = frozenset({"event", "routine", "session", "board"})
 
 _config = click.option(
     "--config",
+    envvar="WAKEBRIDGE_CONFIG",
     type=click.Path(dir_okay=False, path_type=Path),
-    help=f"the configuration file  [default: {DEFAULT_PATH}]",
+    help=f"the configuration file  [default: $WAKEBRIDGE_CONFIG, else {DEFAULT_PATH}]",
 )
 
 

@@ -111,6 +111,19 @@ def session() -> None:
     """Sessions: the conversations that routines go on in."""
 
 
+@session.command(name="open")
+@click.argument("session_id", metavar="ID")
+@_as_json
+@click.pass_obj
+def open_session(bridge: Bridge, session_id: str, as_json: bool) -> None:
+    """Enter a new conversation in the ledger, as its backend would."""
+    answer = bridge.call("POST", "/api/sessions", {"session_id": session_id})
+    if as_json:
+        show_json(answer)
+    else:
+        click.echo(f"Opened: {session_id}")
+
+
 @session.command(name="list")
 @_as_json
 @click.pass_obj
