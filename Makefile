@@ -76,3 +76,7 @@ SEED ?= 1
 .PHONY: crash
 crash: test-setup ## kill -9, full disks and cut links; ROUNDS=200 SEED=1
 	@$(BIN)/python tests/crash/crash_rounds.py --rounds $(ROUNDS) --seed $(SEED)
+
+.PHONY: conformance
+conformance: test-setup ## run what proves each requirement, and print it; ONLY=--black-box for both transports
+	PYTHONPATH=tests $(BIN)/python -m conformance $(ONLY)
