@@ -117,7 +117,7 @@ async def test_whatever_is_in_a_task_its_width_and_the_terminal_stay_as_they_are
     assert len(listed.lines) < 20
 
 
-async def test_r46_cancelling_what_runs_says_what_becomes_of_it(
+async def test_r4_cancelling_what_runs_says_what_becomes_of_it(
     bridge: BridgeProcess, notes: Notes, wakebridge: CommandLine
 ) -> None:
     routine_id = await create(bridge, f"wait {notes.gate()}")

@@ -157,6 +157,7 @@ SCENES: dict[str, Callable[[Stage], Awaitable[None]]] = {
 async def test_r32_r48_killed_at_a_commit(
     row: Row, when: str, board: DeskBoard, notes: Notes, tmp_path: Path
 ) -> None:
+    """Each arrow of R32: what follows is what R41, R42, R47 and R48 prescribe."""
     kill = row.before if when == "before" else row.after
     bridge = BridgeProcess(tmp_path / "bridge", port=board.port, agent=notes.runner)
     bridge.program = [dying_bridge.__file__]
