@@ -39,9 +39,6 @@ _FINAL_REFUSALS: Final = frozenset({0x87, 0x90, 0x95, 0x99})
 """PUBACK codes that will be the same the next time: not authorized, topic name invalid, packet too
 large, payload format invalid (MQTT 5 section 3.4.2.1). A broker of 3.1.1 has no way to refuse."""
 
-_HAND_ON_TURNS: Final = 8
-"""Turns of the loop in which the library has surely handed on the message it holds."""
-
 _log = logging.getLogger(__name__)
 
 
@@ -203,7 +200,7 @@ class MqttConnection:
                 await client.unsubscribe(topic_filter, timeout=math.inf)
 
     async def stop_taking(self) -> None:
-        """Take no more messages; return when those that were taken are handed on.
+        """Take no more messages; those that were taken are handed on already.
 
         What comes later stays unacknowledged, so that a broker that keeps our session sends it to
         the next connection. Without a session it goes on being handed on: it would be lost.
@@ -211,10 +208,6 @@ class MqttConnection:
         client = self._client
         if client is not None and self._config.client_id:
             client.stop_taking()
-            turns = 0
-            while turns < _HAND_ON_TURNS and self._reading is not None:
-                turns = 0 if client.unread else turns + 1
-                await asyncio.sleep(0)
 
     async def run(self) -> NoReturn:
         """Keep the connection up until cancelled; then leave the broker in order."""
@@ -236,7 +229,9 @@ class MqttConnection:
     async def _connect_and_serve(self) -> tuple[bool, str]:
         """Serve one connection to its end; return whether it was up, and why it ended."""
         try:
-            client = await make_client(self._config, self._client_id, self._password, self._will)
+            client = await make_client(
+                self._config, self._client_id, self._password, self._will, self._dispatch
+            )
             await connect(client)
         except (MqttError, OSError, UnicodeError) as error:
             return False, f"cannot connect: {error}"
@@ -291,11 +286,10 @@ class MqttConnection:
         _log.info("connected to the MQTT broker %s:%d", self._config.host, self._config.port)
 
     async def _read(self, client: BrokerClient) -> None:
-        """Hand messages on until the connection breaks; raise MqttError or TimeoutError then."""
+        """Wait until the connection breaks; raise MqttError or TimeoutError then."""
         try:
             async with asyncio.timeout(None) as self._reading:
-                async for message in client.messages:
-                    self._dispatch(message)
+                await client.broken()
         finally:
             self._reading = None
 

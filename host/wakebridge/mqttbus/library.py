@@ -5,10 +5,16 @@ import contextlib
 import logging
 import socket
 import threading
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
 
-from aiomqtt import Client, MqttCodeError, MqttError, ProtocolVersion, Will
-from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, DisconnectFlags, MQTTMessageInfo
+from aiomqtt import Client, Message, MqttCodeError, MqttError, ProtocolVersion, Will
+from paho.mqtt.client import (
+    MQTT_CLEAN_START_FIRST_ONLY,
+    DisconnectFlags,
+    MQTTMessage,
+    MQTTMessageInfo,
+)
 from paho.mqtt.client import Client as PahoClient
 from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
@@ -58,8 +64,15 @@ class BrokerClient(Client):
     says when the broker refused a publication, which the original takes for accepted.
     """
 
-    def __init__(self, hostname: str, port: int, **options: Any) -> None:
-        """Take the options of the library's client, except for `logger`."""
+    def __init__(
+        self,
+        hostname: str,
+        port: int,
+        take: Callable[[Message], None] = lambda message: None,
+        **options: Any,
+    ) -> None:
+        """Take the options of the library's client, except for `logger`; `take` gets messages."""
+        self._take = take
         self._last_words = _LastWords()
         logger = logging.Logger("mqtt", logging.ERROR)
         logger.addHandler(self._last_words)
@@ -103,10 +116,18 @@ class BrokerClient(Client):
         self._client.manual_ack_set(True)
         self._client.on_message = None
 
-    @property
-    def unread(self) -> int:
-        """How many messages were taken and not read from `messages` yet."""
-        return self._queue.qsize()
+    async def broken(self) -> NoReturn:
+        """Return never; raise MqttError when the connection is gone."""
+        await asyncio.wait((self._disconnected,))
+        raise MqttError("disconnected") from self._disconnected.exception()
+
+    def _on_message(self, client: PahoClient, userdata: object, message: MQTTMessage) -> None:
+        """Hand a message on as it is read.
+
+        The original queues it, without a bound, and the queue is emptied more slowly than the
+        socket is read: a flood would grow in here, where nobody can refuse it.
+        """
+        self._take(Message._from_paho_message(message))
 
     def _on_socket_register_write(
         self, client: PahoClient, userdata: object, sock: socket.socket
@@ -181,9 +202,16 @@ class BrokerClient(Client):
 
 
 async def make_client(
-    config: MqttConfig, client_id: str, password: str | None, will: Will | None
+    config: MqttConfig,
+    client_id: str,
+    password: str | None,
+    will: Will | None,
+    take: Callable[[Message], None],
 ) -> BrokerClient:
-    """Return a client that is not connected yet. Raise OSError for unreadable files."""
+    """Return a client that is not connected yet. Raise OSError for unreadable files.
+
+    `take` gets every message as soon as it is read.
+    """
     if password is None:
         password = await asyncio.to_thread(config.read_password)
     speaks_5 = config.protocol == "5"
@@ -193,6 +221,7 @@ async def make_client(
     return BrokerClient(
         config.host,
         config.port,
+        take,
         identifier=client_id,
         username=config.username,
         password=password,

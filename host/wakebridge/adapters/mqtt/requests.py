@@ -41,6 +41,9 @@ REFUSALS_MAX: Final = 512
 """`busy` answers on their way at once. What comes beyond is dropped and counted: answering a flood
 without bound would itself be the harm."""
 
+OWNER_REFUSALS_MAX: Final = 64
+"""The same for one owner: every answer takes its turn at the broker, and theirs are the most."""
+
 ANSWER_HOLD_S: Final = 60.0
 """How long an answer waits for a lost connection to come back."""
 
@@ -83,7 +86,7 @@ class RequestDesk:
         self._owners: Counter[str] = Counter()
         self._in_progress = 0
         self._bytes = 0
-        self._refusals = 0
+        self._refusals: Counter[str] = Counter()
         self._stopping = False
         self.dropped = 0
         """Requests beyond every bound, left without an answer."""
@@ -125,12 +128,13 @@ class RequestDesk:
         task.add_done_callback(self._tasks.discard)
 
     def _refuse(self, address: RequestAddress, received: Received, reason: str) -> None:
-        if self._refusals >= REFUSALS_MAX:
+        theirs = self._refusals[address.level]
+        if theirs >= OWNER_REFUSALS_MAX or self._refusals.total() >= REFUSALS_MAX:
             self.dropped += 1
             if self.dropped.bit_count() == 1:  # a power of two: a flood must not flood the log
                 _log.warning("dropped %d requests, the last of %s", self.dropped, address.level)
             return
-        self._refusals += 1
+        self._refusals[address.level] += 1
         self._spawn(self._send_refusal(address, received, reason))
 
     async def _send_refusal(self, address: RequestAddress, received: Received, reason: str) -> None:
@@ -140,7 +144,7 @@ class RequestDesk:
                 context = parse_request(received.payload).context
             await self._answer(address, received, context, refusal("internal", reason))
         finally:
-            self._refusals -= 1
+            _count_down(self._refusals, address.level)
 
     async def _serve(self, address: RequestAddress, received: Received) -> None:
         context: dict[str, object] | None = None
@@ -158,9 +162,7 @@ class RequestDesk:
         finally:
             self._in_progress -= 1
             self._bytes -= len(received.payload)
-            self._owners[address.level] -= 1
-            if not self._owners[address.level]:
-                del self._owners[address.level]
+            _count_down(self._owners, address.level)
 
     async def _carry_out(
         self, address: RequestAddress, received: Received, message: RequestMessage
@@ -222,3 +224,10 @@ class RequestDesk:
                 )
                 return
             await self._connection.wait_up()
+
+
+def _count_down(counter: Counter[str], level: str) -> None:
+    """Count one less, and forget who has none: owners come and go without end."""
+    counter[level] -= 1
+    if not counter[level]:
+        del counter[level]
