@@ -7,7 +7,7 @@ answers and before it arms; a fire is emitted, then committed, and nothing else 
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 # Requests waiting for their turn. Beyond this the answer is "busy", so that a flood by one owner
 # costs bounded memory (at 20 kB a request, 80 MB) and the others are served in turn.
 PENDING_MAX: Final = 4096
+
+# The same for one bus: a flood on one, where nobody attests who asks, leaves room for the others.
+ROUTE_PENDING_MAX: Final = 1024
 
 # Requests that share one commit. Large enough that a burst costs few fsyncs, small enough that the
 # first of them does not wait for the last.
@@ -126,6 +129,7 @@ class EventService:
         self._announced: set[str] = set()
         self._replaying: dict[str, asyncio.TimerHandle] = {}
         self._pending: deque[_Pending] = deque()
+        self._waiting: Counter[str] = Counter()
         self._round: deque[Schedule] = deque()
         self._came_up: deque[str] = deque()
         self._sync_signalled = False
@@ -152,7 +156,7 @@ class EventService:
         legacy_event: str | None = None,
     ) -> dict[str, object]:
         """Answer one request; see `wakebridge.bus.Scheduler.request`."""
-        if len(self._pending) >= PENDING_MAX:
+        if len(self._pending) >= PENDING_MAX or self._waiting[route] >= ROUTE_PENDING_MAX:
             return refusal("internal", "busy: too many requests are waiting, try again")
         try:
             context_json = None if context is None else msgspec.json.encode(context)
@@ -161,8 +165,12 @@ class EventService:
         request = Request(verb, body, context, context_json, route, identity, legacy_event)
         answered: asyncio.Future[dict[str, object]] = asyncio.get_running_loop().create_future()
         self._pending.append(_Pending(request, answered))
+        self._waiting[route] += 1
         self._timer.wake()
-        return await answered
+        try:
+            return await answered
+        finally:
+            self._waiting[route] -= 1
 
     def bus_up(self, name: str) -> None:
         """The bus takes messages again: announce `ready` once, then fire what was held."""

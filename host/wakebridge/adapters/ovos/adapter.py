@@ -44,6 +44,11 @@ LIST_ANSWER_S: Final = 0.4
 """Longest wait for a list. A skill asks for it once, waits 0.5 s, and without an answer never
 speaks `ovos.scheduler.*` again; a refusal counts as an answer to it."""
 
+IN_PROGRESS_MAX: Final = 1280
+"""Requests and answers on their way at once: what the service takes from one bus, and some who are
+told that it is busy. Beyond, a request is dropped and counted, as answering a flood without bound
+would itself be the harm."""
+
 Handler = Callable[[Message], None]
 
 
@@ -66,6 +71,8 @@ class OvosAdapter:
         )
         self._legacy = LegacyVerbs(scheduler, clock, ROUTE)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.dropped = 0
+        """Requests beyond every bound, left without an answer."""
         self._handlers = self._make_handlers(config.replay_after)
 
     def _make_handlers(self, replay_after: str | None) -> Mapping[str, Handler]:
@@ -110,6 +117,12 @@ class OvosAdapter:
             handler(message)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if len(self._tasks) >= IN_PROGRESS_MAX:
+            work.close()
+            self.dropped += 1
+            if self.dropped.bit_count() == 1:  # a power of two: a flood must not flood the log
+                _log.warning("dropped %d requests of the OVOS bus", self.dropped)
+            return
         # Tasks begin in the order of their creation, so requests reach the service as they came.
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
