@@ -11,9 +11,13 @@ from typing import Any, Final
 
 from aiohttp import web
 
-# Clients at once. A host has a handful of agents and people; each may hold some 300 kB, a body and
-# buffers, and a descriptor of the 1024 that a process usually gets.
-CLIENTS_MAX: Final = 128
+# Clients at once: a host has a handful of agents and people. Each may hold some 300 kB, a body and
+# buffers, and a descriptor of the 1024 that a process usually gets. Several times `BACKLOG`, so
+# that who comes in with a crowd is not pushed out before its request has been looked at.
+CLIENTS_MAX: Final = 256
+
+# Connections that are taken in at one turn of the loop, and that the kernel keeps until then.
+BACKLOG: Final = 64
 
 # How long the head of a first request may take to arrive: a client on this host needs milliseconds.
 HEAD_LIMIT_S: Final = 10.0

@@ -104,7 +104,8 @@ async def body_of(request: web.Request, limit_bytes: int = BODY_MAX_BYTES) -> by
     except TimeoutError:
         reason = f"the body did not arrive within {BODY_TIMEOUT_S:.0f} s"
         raise Refused(408, "body_too_slow", reason) from None
-    except (ConnectionError, web.PayloadAccessError, web.RequestPayloadError):
+    except (ConnectionError, web.PayloadAccessError, web.RequestPayloadError, RuntimeError):
+        # The last is what the library raises when the connection was closed at our end.
         raise Refused(400, Code.INVALID, "the body was cut off") from None
     return bytes(body)
 

@@ -15,7 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from wakebridge import holders
 from wakebridge.adapters.http.app import make_app
 from wakebridge.adapters.http.config import HttpConfig
-from wakebridge.adapters.http.gate import Gate
+from wakebridge.adapters.http.gate import BACKLOG, Gate
 from wakebridge.adapters.http.ports import Services
 
 log = logging.getLogger(__name__)
@@ -31,9 +31,6 @@ IDLE_LIMIT_S: Final = 75.0
 # How long the rest of a body that was refused is read and dropped: closed at once, the connection
 # would be reset before the client has seen why.
 LINGER_LIMIT_S: Final = 1.0
-
-# Connections that the kernel keeps until they are taken in, which is at the next turn of the loop.
-BACKLOG: Final = 128
 
 
 class _BadRequests(logging.Filter):
