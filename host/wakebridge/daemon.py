@@ -30,7 +30,7 @@ from wakebridge.clock import (
 )
 from wakebridge.config import Config, ConfigError
 from wakebridge.engine import EventEngine
-from wakebridge.readiness import ServiceManager
+from wakebridge.readiness import Notifier
 from wakebridge.runner.command import CommandRunner
 from wakebridge.runner.http import Delivery, HttpRunner
 from wakebridge.runner.mqtt import MqttRunner
@@ -258,9 +258,9 @@ async def serve(config: Config) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    manager = ServiceManager.of(os.environ)
+    notifier = Notifier.of(os.environ)
     async with open_bridge(config) as bridge, contextlib.AsyncExitStack() as stack:
-        stack.callback(manager.close)
+        stack.callback(notifier.close)
         server = None if config.http is None else HttpServer(config.http, bridge)
         if server is not None:
             stack.push_async_callback(server.close)
@@ -272,12 +272,12 @@ async def serve(config: Config) -> None:
             if isinstance(bridge.runner, MqttRunner):
                 await bridge.runner.start()
             await bridge.routines.resume()
-            watched = group.create_task(manager.run())
+            watched = group.create_task(notifier.run())
             note("bridge ready", schedules=len(bridge.events))
-            manager.ready(f"{len(bridge.events)} schedules loaded")
+            notifier.ready(f"{len(bridge.events)} schedules loaded")
             await stop.wait()
             note("bridge stopping")
-            manager.stopping()
+            notifier.stopping()
             await bridge.routines.close()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(HUSH_LIMIT_S):

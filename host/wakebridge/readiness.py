@@ -17,7 +17,7 @@ _US_PER_S: Final = 1_000_000
 _PINGS_PER_LIMIT: Final = 2
 
 
-class ServiceManager:
+class Notifier:
     """The way to the service manager. `address` None: there is none, and nothing is said."""
 
     def __init__(self, address: str | None, watchdog_s: float | None) -> None:

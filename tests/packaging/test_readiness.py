@@ -14,11 +14,11 @@ import pytest
 
 from bridges import BridgeProcess, Owner
 from brokers import Mosquitto
-from service_manager import NotifySocket
+from notify_socket import NotifySocket
 from supervised import Supervised
 from wakebridge.board.client import Reading
 from wakebridge.board.serial_port import SerialOpener
-from wakebridge.readiness import ServiceManager
+from wakebridge.readiness import Notifier
 from wakebridge.simboard import DeskBoard
 from wakewire.codes import STATE_ARMED
 from wakewire.messages import TimerState
@@ -77,7 +77,7 @@ async def test_a_bridge_that_hangs_falls_silent(
 
 async def test_a_loop_that_hangs_falls_silent_although_the_process_lives(tmp_path: Path) -> None:
     with NotifySocket(tmp_path / "notify", 0.1) as listener:
-        manager = ServiceManager.of(dict(listener.environment))
+        manager = Notifier.of(dict(listener.environment))
         beating = asyncio.create_task(manager.run())
         await listener.until(lambda: len(listener.notices) >= 2)
         before = len(listener.notices)
@@ -143,11 +143,11 @@ def check_stores(bridge: BridgeProcess) -> None:
 
 
 async def test_without_a_manager_nothing_is_said_and_nobody_disturbed(tmp_path: Path) -> None:
-    alone = ServiceManager.of({})
+    alone = Notifier.of({})
     alone.ready("serving")
     await alone.run()  # returns at once
     alone.close()
-    nobody = ServiceManager.of({"NOTIFY_SOCKET": str(tmp_path / "gone")})
+    nobody = Notifier.of({"NOTIFY_SOCKET": str(tmp_path / "gone")})
     nobody.ready("serving")
     nobody.stopping()
     nobody.close()
@@ -169,7 +169,7 @@ async def test_the_watchdog_is_for_the_process_that_it_names(
 ) -> None:
     with NotifySocket(tmp_path / "notify") as listener:
         environment = {**listener.environment, **variables, "PATH": "/bin"}
-        manager = ServiceManager.of(environment)
+        manager = Notifier.of(environment)
         assert environment == {"PATH": "/bin"}  # no child speaks in our name
         beating = asyncio.create_task(manager.run())
         if watched:
@@ -185,7 +185,7 @@ async def test_the_watchdog_is_for_the_process_that_it_names(
 async def test_an_abstract_address_is_understood() -> None:
     name = f"wakebridge-test-{os.getpid()}"
     listener = socket_named("\0" + name)
-    manager = ServiceManager.of({"NOTIFY_SOCKET": f"@{name}"})
+    manager = Notifier.of({"NOTIFY_SOCKET": f"@{name}"})
     manager.stopping()
     assert listener.recv(100).startswith(b"STOPPING=1\n")
     manager.close()
