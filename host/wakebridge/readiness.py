@@ -27,7 +27,7 @@ class Notifier:
 
     @classmethod
     def of(cls, environment: MutableMapping[str, str]) -> Self:
-        """Return the manager that started this process.
+        """Return the way to the manager that started this process.
 
         The variables are taken out of `environment`: a program that the bridge starts is another
         process, which has nothing to say in the bridge's name.
