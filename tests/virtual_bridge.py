@@ -17,11 +17,12 @@ from wakebridge.board.client import BoardClient, Reading
 from wakebridge.board.connection import Evidence
 from wakebridge.routine.change import Change
 from wakebridge.routine.routine import Definition
-from wakebridge.routine.state import Routine
+from wakebridge.routine.state import Routine, RoutineState
 from wakebridge.runner.port import Completed, OnProgress, Outcome, RunRequest
 from wakebridge.schedule.instants import Now, parse_instant
 from wakebridge.service.routines import RoutineService
 from wakebridge.service.waking import Waking
+from wakebridge.store.errors import StoreError
 from wakebridge.store.routines_json import RoutinesJson
 from wakebridge.store.transcripts import Transcripts
 from wakebridge.wake.board_rate import BoardRate
@@ -166,6 +167,17 @@ class Agent:
         pass
 
 
+class MoodyStore(RoutinesJson):
+    """The store on a disk that is full from time to time."""
+
+    full = False
+
+    def save(self, state: RoutineState) -> None:
+        if self.full:
+            raise StoreError("the disk is full")
+        super().save(state)
+
+
 class VirtualBridge:
     """One bridge with several lives on one state directory."""
 
@@ -187,8 +199,9 @@ class VirtualBridge:
 
     async def start(self) -> None:
         """Come up as the daemon does: load, recover, find the board, go on with the queue."""
+        self.store = MoodyStore(self._directory)
         self.routines = RoutineService(
-            RoutinesJson(self._directory),
+            self.store,
             Transcripts(self._directory),
             self.clock,
             lambda: self.waking,

@@ -1,7 +1,5 @@
 """Who owns the countdown: people while nobody else does, then the routines (R8, R9, R46)."""
 
-import asyncio
-
 import pytest
 
 from bridges import BridgeProcess
@@ -102,32 +100,3 @@ async def test_r8_r9_without_the_board_nothing_is_created_and_what_is_saved_says
     await board.replug()
     await bridge.said("countdown", after=mark, state="armed", error="")
     assert (await bridge.tool(action="list")).timer_error == ""
-
-
-async def test_r8_timer_error_is_empty_only_when_the_live_timer_was_read_back(
-    board: DeskBoard, bridge: BridgeProcess
-) -> None:
-    """A board that falls silent in the middle: the answer comes, and it does not promise."""
-    assert (await bridge.tool("chat", **LATER)).timer_error == ""
-    board.line("to_host").muted = True
-    answer = await asyncio.wait_for(bridge.tool(action="list"), 10)
-    assert len(answer.result) == 1
-    assert answer.timer_error != ""
-    board.line("to_host").muted = False
-    await bridge.said("countdown", after=bridge.mark(), state="armed", error="")
-
-
-async def test_r45_cancelling_the_earliest_leaves_the_next_one_and_runs_nothing(
-    bridge: BridgeProcess,
-) -> None:
-    first = (await bridge.tool("chat", action="create", task="x", delay_s=60)).result
-    second = (await bridge.tool("chat", action="create", task="y", delay_s=120)).result
-    assert (await bridge.timer())["remaining_s"] == pytest.approx(60, abs=1)
-    await bridge.tool(action="cancel", id=first["id"])
-    assert (await bridge.timer())["remaining_s"] == pytest.approx(120, abs=1)
-    postponed = await bridge.tool(action="update", id=second["id"], task="y", delay_s=240)
-    assert postponed.timer_error == ""
-    assert (await bridge.timer())["remaining_s"] == pytest.approx(240, abs=1)
-    listed = (await bridge.tool(action="list")).result
-    assert [each["status"] for each in listed] == ["cancelled", "scheduled"]
-    assert [each["run_count"] for each in listed] == [0, 0]

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -23,6 +23,8 @@ __all__ = [
     "request_of",
     "undisturbed",
 ]
+
+T = TypeVar("T")
 
 OnProgress = Callable[[str], Awaitable[None]]
 """Takes one piece of a partial result. Awaited before the next is read, so that an agent that
@@ -55,11 +57,11 @@ def request_of(start: StartRun) -> RunRequest:
     )
 
 
-async def undisturbed(work: Awaitable[None]) -> None:
+async def undisturbed(work: Awaitable[T]) -> T:
     """Await to its end also when the awaiting task is cancelled: a commit is never cut in two."""
     task = asyncio.ensure_future(work)
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait((task,))
         raise

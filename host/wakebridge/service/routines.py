@@ -9,7 +9,7 @@ import asyncio
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from wakebridge.board.errors import LinkError
 from wakebridge.clock import Clock
@@ -36,14 +36,13 @@ from wakebridge.routine.change import (
     StopRun,
 )
 from wakebridge.routine.limits import NS_PER_S
-from wakebridge.routine.occurrence import Interrupted, Outcome
+from wakebridge.routine.occurrence import Interrupted
 from wakebridge.routine.state import RoutineState, RunKind, next_due
-from wakebridge.runner.port import Runner, request_of
+from wakebridge.runner.port import Runner, request_of, undisturbed
 from wakebridge.schedule.instants import Now
+from wakebridge.service.routine_ports import Countdown, RoutineStore, Transcripts
 from wakebridge.store.errors import StateUnreadable, StoreError
-from wakebridge.store.transcripts import Transcript
 from wakebridge.timeline import note
-from wakebridge.wake.reconciler import TimerReading
 from wakewire.messages import Event
 
 log = logging.getLogger(__name__)
@@ -51,60 +50,16 @@ log = logging.getLogger(__name__)
 # Before the first event of any board: a boot id that no board draws.
 _NO_CURSOR: Final = (bytes(8), 0)
 
-# How soon the end of a run is saved again after the disk refused it.
+# How soon a disk that refused what has happened already is tried again.
 SAVE_RETRY_S: Final = 1.0
 
 Transition = Callable[[RoutineState, Now], Change | Refusal]
-
-
-class RoutineStore(Protocol):
-    """Where the state is kept (R30). Both calls block on the disk."""
-
-    def load(self) -> RoutineState:
-        """Return the stored state, an empty one at first. Raises `StateUnreadable`."""
-        ...
-
-    def save(self, state: RoutineState) -> None:
-        """Replace the stored state atomically, or raise `StoreError` and change nothing."""
-        ...
-
-
-class Transcripts(Protocol):
-    """Where a conversation's inputs and results are appended (R20, R23). Blocks on the disk."""
-
-    def append(self, effect: Append) -> None:
-        """Append one line durably, or raise `StoreError`."""
-        ...
-
-    def read(self, session_id: str) -> Transcript:
-        """Return everything in a session's transcript, or raise `StoreError`."""
-        ...
 
 
 class Held(NamedTuple):
     """A session in which nothing starts. `run_id` is the run that works in it already, or None."""
 
     run_id: str | None
-
-
-class Countdown(Protocol):
-    """The board's countdown as the writer of routines needs it; `waking.Waking` is the one."""
-
-    async def confirm(self) -> str:
-        """Return the `timer_error`: empty when the live countdown agrees with the plan."""
-        ...
-
-    async def reading(self) -> TimerReading:
-        """Read the live countdown. Raises `LinkError`."""
-        ...
-
-    def is_foreign(self, reading: TimerReading) -> bool:
-        """Whether a countdown runs that this bridge did not arm."""
-        ...
-
-    def plan_changed(self) -> None:
-        """The earliest due instant may have moved."""
-        ...
 
 
 class RoutineService:
@@ -140,7 +95,7 @@ class RoutineService:
         self._stops: set[asyncio.Task[None]] = set()
         self._closing = False
         self._busy = BusySessions()
-        self._busy_ends: asyncio.TimerHandle | None = None
+        self._resuming: asyncio.TimerHandle | None = None
         self.observers: list[Callable[[Effect], None]] = []
 
     # -- start and stop ---------------------------------------------------------------------------
@@ -170,15 +125,20 @@ class RoutineService:
             await self._append(effect)
 
     async def resume(self) -> None:
-        """Start what was queued before the stop; to be called when the runner can take work."""
+        """Start whatever may start; to be called when the runner can take work.
+
+        If the disk refuses, it is tried again by itself: nobody else may ask for a long time.
+        """
         if self._unavailable is None:
-            await self._transition(lambda state, _now: Change(state))
+            resumed = await self._transition(lambda state, _now: Change(state))
+            if isinstance(resumed, Refusal):
+                self._resume_in(SAVE_RETRY_S)
 
     async def close(self) -> None:
         """Stop the runs and record them as interrupted, with what they had so far (R48)."""
         self._closing = True
-        if self._busy_ends is not None:
-            self._busy_ends.cancel()
+        if self._resuming is not None:
+            self._resuming.cancel()
         for task in [*self._runs.values(), *self._stops]:
             task.cancel()
         await asyncio.gather(*self._runs.values(), *self._stops, return_exceptions=True)
@@ -385,20 +345,25 @@ class RoutineService:
 
     def _await_lease_end(self) -> None:
         """See to it that what waits is started when the next lease ends."""
-        if self._busy_ends is not None:
-            self._busy_ends.cancel()
-            self._busy_ends = None
         now_ns = self._clock.now().boot_ns
         end_ns = self._busy.next_end_ns(now_ns)
-        if end_ns is not None and not self._closing:
+        if end_ns is not None:
             # A little more, so that the lease has ended on the other clock as well.
-            delay_s = (end_ns - now_ns) / NS_PER_S + 1e-3
-            self._busy_ends = asyncio.get_running_loop().call_later(delay_s, self._lease_ended)
+            self._resume_in((end_ns - now_ns) / NS_PER_S + 1e-3)
 
-    def _lease_ended(self) -> None:
-        self._busy_ends = None
+    def _resume_in(self, delay_s: float) -> None:
+        """Start whatever may start after so long, or earlier if that is planned already."""
+        loop = asyncio.get_running_loop()
+        if self._resuming is not None and self._resuming.when() > loop.time() + delay_s:
+            self._resuming.cancel()
+            self._resuming = None
+        if self._resuming is None and not self._closing:
+            self._resuming = loop.call_later(delay_s, self._resume_now)
+
+    def _resume_now(self) -> None:
+        self._resuming = None
         self._await_lease_end()
-        resumed = asyncio.create_task(self.resume(), name="a lease ended")
+        resumed = asyncio.create_task(self.resume(), name="resume")
         self._stops.add(resumed)
         resumed.add_done_callback(self._stops.discard)
 
@@ -411,7 +376,14 @@ class RoutineService:
     # -- the writer -------------------------------------------------------------------------------
 
     async def _transition(self, make: Transition, *, dispatch: bool = True) -> Change | Refusal:
-        """Compute, save, take over, carry out; a failed save leaves everything as it was."""
+        """Compute, save, take over, carry out; a failed save leaves everything as it was.
+
+        It comes to its end also when whoever asked is cancelled: what is on disk and what is in
+        memory must never part.
+        """
+        return await undisturbed(self._carry_through(make, dispatch))
+
+    async def _carry_through(self, make: Transition, dispatch: bool) -> Change | Refusal:
         if self._unavailable is not None:
             return _off(self._unavailable)
         async with self._writing:
@@ -470,7 +442,7 @@ class RoutineService:
         assert self._runner is not None
 
         async def on_progress(text: str) -> None:
-            await self._transition(
+            await self._record(
                 lambda state, now: occurrence.progress(state, start.run_id, text, now)
             )
 
@@ -479,14 +451,12 @@ class RoutineService:
         except Exception:
             log.exception("run %s", start.run_id)
             outcome = Interrupted("internal fault of the bridge, see its log")
-        await self._record_end(start.run_id, outcome)
+        await self._record(lambda state, now: occurrence.ended(state, start.run_id, outcome, now))
 
-    async def _record_end(self, run_id: str, outcome: Outcome) -> None:
-        """Save the end of a run. It has happened, so a full disk only delays it."""
-        while True:
-            recorded = await self._transition(
-                lambda state, now: occurrence.ended(state, run_id, outcome, now)
-            )
+    async def _record(self, made: Transition) -> None:
+        """Save what an agent has done. It has happened, so a full disk only delays it."""
+        while not self._closing:
+            recorded = await self._transition(made)
             if not isinstance(recorded, Refusal) or recorded.code is not Code.INTERNAL:
                 return
             await asyncio.sleep(SAVE_RETRY_S)
