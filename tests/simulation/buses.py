@@ -1,6 +1,7 @@
 """A message bus as the service sees it, with outages of every kind, and its subscribers."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -36,6 +37,7 @@ class SimBus:
         """Told when a message could not be handed over: the client reconnects."""
         self.faults = {"bus outage": 0, "lost acknowledgement": 0, "slow bus": 0}
         self._under_way: BusMessage | None = None
+        self._given_up: asyncio.Event | None = None
 
     @property
     def up(self) -> bool:
@@ -58,7 +60,7 @@ class SimBus:
             self._under_way = None
             self._listener.undelivered(self.name, message)
             if self._random.random() < 0.5:
-                await asyncio.sleep(self._random.random() * _ACK_WAIT_S)
+                await self._wait(self._random.random() * _ACK_WAIT_S)
             self.failed()
             raise BusUnavailable("not connected")
         self._under_way = None
@@ -66,10 +68,22 @@ class SimBus:
             self.acks_to_lose -= 1
             self.faults["lost acknowledgement"] += 1
             self._listener.delivered(self.name, message, acknowledged=False)
-            await asyncio.sleep(_ACK_WAIT_S)
+            await self._wait(_ACK_WAIT_S)
             self.failed()
             raise BusUnavailable("no acknowledgement")
         self._listener.delivered(self.name, message, acknowledged=True)
+
+    async def _wait(self, delay_s: float) -> None:
+        """Wait for an acknowledgement that does not come, until the connection is given up."""
+        self._given_up = asyncio.Event()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._given_up.wait()
+
+    def give_up(self) -> None:
+        """Let whoever waits for an acknowledgement know that the connection is gone."""
+        if self._given_up is not None:
+            self._given_up.set()
 
     def client_gone(self) -> None:
         """The client died with a message under way: it arrived, or it did not."""

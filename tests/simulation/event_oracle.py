@@ -16,6 +16,7 @@ from wakebridge.schedule.instants import Now
 
 from . import schedule_model as model
 from .kernel import NS, Violation
+from .newest_past import NewestPast
 from .occurrences import Zones
 from .schedule_model import Key, Owed, Sched
 
@@ -58,8 +59,6 @@ class _Unit:
 
     key: Key
     before: list[State]
-    fired_ns: int
-    """What a recurrence records as fired; a one-shot is gone and records nothing."""
 
 
 @dataclass
@@ -102,14 +101,12 @@ class EventOracle:
         self._trusted_after: list[int] = [0]
         self.on_trust: Callable[[], None] = lambda: None
         self.awake: Callable[[], bool] = lambda: True
+        self.world_ns: Callable[[], int] = lambda: 0
+        self._accepted_ns: dict[Key, int] = {}
         self._begin_pending = False
         self._not_begun: dict[Key, list[State]] = {}
         """What may still be on the disk of schedules that have begun."""
-        self.watermarks: list[int] = [0]
-        self._fired_durable_ns = 0
-        self._written_ns = 0
-        self._writing_ns: int | None = None
-        """The time that a commit on its way records."""
+        self.newest_past = NewestPast()
         self.zone_changed = False
         self._not_moved: dict[Key, list[State]] = {}
         """What the store holds until the first commit under new zone rules."""
@@ -126,24 +123,24 @@ class EventOracle:
             self._decided[key] = [*self._decided.get(key, [])[-7:], now]
         self._commits.append(now)
         # A write records its time; while the clock is wrong it does not take knowledge back (E71).
-        believed = self.trusted_now()
-        self._writing_ns = now.wall_ns if believed else max(now.wall_ns, *self._trusted_after)
+        times = {now.wall_ns}
+        if not self.trusted_now():
+            times = {max(now.wall_ns, after_ns) for after_ns in self._trusted_after}
+        fired = {
+            key: [state.last_fired_ns or 0 for state in self._of(key) if state is not None]
+            for key in keys
+        }
+        sure_ns = 0 if self._unit is None else max(fired.pop(self._unit.key, []), default=0)
+        self.newest_past.write_begins(
+            times, sure_ns, (each for more in fired.values() for each in more)
+        )
 
     def commit_holds(self, keys: Sequence[Key]) -> None:
         """A commit is durable: its time and its fires are known as past from now on (E71)."""
         self._not_moved.clear()
         for key in keys:
             self._not_begun.pop(key, None)
-        self._written_ns, self._writing_ns = self._writing_ns or 0, None
-        if self._unit is not None and self._unit.key in keys:
-            self._fired_durable_ns = max(self._fired_durable_ns, self._unit.fired_ns)
-        self.watermarks = [max(self._written_ns, self._fired_durable_ns)]
-
-    def watermark_reset(self, now_ns: int) -> None:
-        """The deployment says what time it is: a newest write in the future is forgotten."""
-        self._written_ns = now_ns
-        self._fired_durable_ns = min(self._fired_durable_ns, now_ns)
-        self.watermarks = [max(self._written_ns, self._fired_durable_ns)]
+        self.newest_past.write_holds()
 
     def answered(self, asked: Asked, answer: dict[str, Any]) -> None:
         self.asked.remove(asked)
@@ -226,6 +223,7 @@ class EventOracle:
                 PHASE, f"{asked.body} was answered next {answer['next']}, not {expected}"
             )
         self.states[key] = _distinct(fitting)
+        self._accepted_ns[key] = self.world_ns()
 
     def _answered_cancel(self, asked: Asked, answer: dict[str, Any]) -> None:
         key = (answer["skill_id"], asked.body["id"])
@@ -449,8 +447,7 @@ class EventOracle:
         after: list[State] = [due.kept for _, due in fitting]
         if acknowledged:
             self.states[key] = after
-            fired = [state.last_fired_ns or 0 for state in after if state is not None]
-            self._unit = _Unit(key, before, max(fired, default=0))
+            self._unit = _Unit(key, before)
         else:  # the bridge does not know that it arrived: it may come again
             self.states[key] = before
             self.stats.repeats_allowed += 1
@@ -471,15 +468,12 @@ class EventOracle:
                 self.stats.ambiguous_crashes += 1
             for asked in self.asked:
                 self._in_flight(asked)
-            fired_ns = 0 if unit is None else unit.fired_ns
-            if self._writing_ns is not None:
-                self.watermarks.append(max(self._writing_ns, fired_ns, self._fired_durable_ns))
+        self.newest_past.process_ends(crash=crash)
         self.asked.clear()
         self._decided.clear()
         self._commits.clear()
         self._not_begun.clear()
         self._not_moved.clear()
-        self._writing_ns = None
         self._begin_pending = False
         self._unit = None
         self._greeted.clear()
@@ -512,15 +506,15 @@ class EventOracle:
     def host_loads(self) -> None:
         """A new process reads the store: is its clock to be believed (E71)?"""
         now = self._now()
-        self._trusted_after = list(self.watermarks)
-        verdicts = {now.wall_ns >= after_ns for after_ns in self.watermarks}
+        self._trusted_after = self.newest_past.instants
+        verdicts = {now.wall_ns >= after_ns for after_ns in self._trusted_after}
         self.trusted = False
         if verdicts == {True}:
             self.clock_trusted()
             self._begin(now)
         if self.zone_changed:
             self.zone_changed = False
-            self._apply_zones(max(now.wall_ns, min(self.watermarks)))
+            self._apply_zones(max(now.wall_ns, min(self._trusted_after)))
 
     def _apply_zones(self, now_ns: int) -> None:
         """New rules move future occurrences of `local` schedules (E7c)."""
@@ -584,7 +578,7 @@ class EventOracle:
             waits = state.untrusted and self._begin_pending
             if since_ns is None or waits or (state.boot_due_ns is None and not self.trusted):
                 continue
-            due_ns = world_of(state)
+            due_ns = max(world_of(state), self._accepted_ns.get(key, 0))
             calm = since_ns + RECOVERY_NS <= due_ns
             deadline_ns = due_ns + PUNCTUAL_NS if calm else max(due_ns, since_ns) + RECOVERY_NS
             if at > deadline_ns:

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from wakebridge.board.client import BoardClient, Port
 from wakebridge.board.supervisor import Supervisor
+from wakebridge.clock import SuspendWatch
 from wakebridge.engine import EventEngine
 from wakebridge.runner.port import OnProgress, Outcome, RunRequest
 from wakebridge.schedule.book import Change
@@ -65,6 +66,10 @@ class Clocks:
     def monotonic_ns(self) -> int:
         end_ns = self._agenda.now_ns if self._frozen_since_ns is None else self._frozen_since_ns
         return end_ns - self._boot_ns - self._frozen_ns
+
+    def slept_ns(self) -> int:
+        """Return for how long the host has been suspended since its boot."""
+        return self._frozen_ns
 
     def freeze(self) -> None:
         self._frozen_since_ns = self._agenda.now_ns
@@ -198,7 +203,9 @@ class Bridge:
             self.timer,
             plan_changed=self._plan_changed,
             clock_stepped=self._clock_stepped,
+            turn_began=self._look_for_suspend,
         )
+        self._suspend = SuspendWatch(clocks.slept_ns)
         for bus in buses:
             self.events.attach(bus)
         state, transcripts = routine_stores(disk)
@@ -242,6 +249,10 @@ class Bridge:
 
     def _plan_changed(self) -> None:
         self.waking.plan_changed()
+
+    def _look_for_suspend(self) -> None:
+        if self._suspend.look():
+            self.waking.plan_changed()
 
     def _hinted(self, event: Event) -> None:
         self.waking.hinted(event)

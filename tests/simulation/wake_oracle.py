@@ -163,7 +163,7 @@ class WakeOracle:
             raise Violation(ARMED, f"due in {(target_ns - now_ns) / NS:.1f} s, armed: {live}")
         # What a board claims of its clock is believed for short legs until it was measured.
         lie_ns = 0 if world.config.board.honest else (aim_ns - now_ns) // 18
-        if live[1] > aim_ns + 3 * NS + lie_ns:
+        if live[1] > aim_ns + 4 * NS + lie_ns:
             raise Violation(
                 ARMED,
                 f"due in {(target_ns - now_ns) / NS:.1f} s, but the countdown ends"

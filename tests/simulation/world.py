@@ -87,6 +87,7 @@ class World:
         self.link_since_ns: int | None = None
         self.wakes = WakeOracle(self)
         self.events.on_trust = self.disturb
+        self.events.world_ns = lambda: self.agenda.now_ns
         self.events.awake = lambda: self.awake
         self.log = HostLog()
         self.answers = 0
@@ -302,7 +303,8 @@ class World:
         self.active()
         self.disturb()
         self.line.deliver_held()
-        self.run_host()
+        if self.bridge is not None:  # a resume ends every wait for the wall clock
+            self.host_do(self.bridge.timer.wake)
 
     def active(self) -> None:
         """Something happens on the host: it does not go to sleep for a while."""
@@ -342,6 +344,7 @@ class World:
 
     def check(self) -> None:
         """Look whether everything that must have happened has."""
+        self.events.trusted_now()  # if it changes, what is due has the time of a recovery
         self.events.overdue(self.healthy_since, self._world_of, self.agenda.now_ns)
         self.wakes.check()
         self._check_bounds()
@@ -383,7 +386,7 @@ class World:
         self.events.commit_holds([change.key for change in changes])
 
     def watermark_reset(self, now_ns: int) -> None:
-        self.events.watermark_reset(now_ns)
+        self.events.newest_past.reset(now_ns)
 
     def ready_to_serve(self) -> None:
         self.note("host", "serves")
@@ -401,11 +404,13 @@ class World:
                 return
             events = self.bridge.events
             self.disturb()
+            self.host_do(bus.give_up)
             self.host_do(lambda: events.bus_up(name))
 
     def bus_down(self, name: str) -> None:
         if self.bridge is not None and self.bridge.serving:
             events = self.bridge.events
+            self.host_do(next(bus for bus in self.buses if bus.name == name).give_up)
             self.host_do(lambda: events.bus_down(name))
 
     def bus_failed(self, name: str) -> None:
