@@ -186,6 +186,7 @@ class BridgeProcess:
             async with self._news:
                 self.lines.append(line)
                 self._news.notify_all()
+        await process.wait()  # or who waits for a last word would not be told that there is none
         async with self._news:
             self._news.notify_all()
 
