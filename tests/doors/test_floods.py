@@ -23,7 +23,7 @@ from ovos_processes import Listener, OvosBus
 MIB = 1 << 20
 SERVED_S = 1.0
 GROWTH_BYTES = 64 * MIB
-FLOOD_S = 4.0
+FLOOD_S = 3.0
 
 
 @pytest.fixture

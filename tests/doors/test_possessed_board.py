@@ -17,7 +17,7 @@ from doors.vital_signs import cpu_s, rss_bytes, watched
 from firmware_board import PtyBoard
 
 MIB = 1 << 20
-SPELL_S = 1.0
+SPELL_S = 0.8
 
 # What one spell may cost: an answer over HTTP and over MQTT, growth, and lines of log a second. We
 # change the plan 20 times a second ourselves, and each change may print what it is and two states.

@@ -14,7 +14,7 @@ from wakebridge.routine.change import Append, Entry, EntryType
 from wakebridge.routine.state import RunKind
 from wakebridge.schedule.book import Change
 from wakebridge.schedule.instants import Now
-from wakebridge.service.events import _fire_message, _missed_message
+from wakebridge.service.event_messages import fire_message, missed_message
 from wakebridge.store.errors import StateUnreadable, StoreError
 from wakebridge.store.routines_json import read_state, write_state
 from wakebridge.store.schedules_sqlite import Loaded, SchedulesSqlite
@@ -81,9 +81,9 @@ def _live_with(loaded: Loaded) -> None:
             if evaluation is None:
                 continue
             if evaluation.fire is not None:
-                json.loads(_fire_message(evaluation.fire, now.wall_ns).encode())
+                json.loads(fire_message(evaluation.fire, now.wall_ns).encode())
             if evaluation.missed is not None:
-                json.loads(_missed_message(evaluation.missed).encode())
+                json.loads(missed_message(evaluation.missed).encode())
             engine.apply(Change(schedule.key, evaluation.successor))
 
 
