@@ -3,7 +3,8 @@ SHELL := /bin/sh
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest
+# Most tests wait for a board, a broker or a deadline, so three at a time keep two cores busy.
+PYTEST := $(BIN)/python -m pytest -n $(or $(JOBS),3) --dist loadfile
 
 .PHONY: help
 help: ## list the targets

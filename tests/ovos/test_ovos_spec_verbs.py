@@ -329,4 +329,4 @@ async def test_a_request_is_answered_without_the_stall_of_a_delayed_acknowledgem
             began = time.perf_counter()
             await ear.ask(SCHEDULE, event(at=ahead(3600), data={"n": n}), CONTEXT)
             taken_s.append(time.perf_counter() - began)
-        assert sorted(taken_s)[30] < 0.02
+        assert sorted(taken_s)[30] < 0.04
