@@ -85,9 +85,15 @@ FORMS = {
 async def test_every_form_of_time_can_be_typed_listed_shown_replaced_and_cancelled(
     bridge: BridgeProcess, wakebridge: CommandLine
 ) -> None:
-    for name, (words, when) in FORMS.items():
+    async def add(name: str, words: tuple[str, ...], when: str) -> None:
         added = await wakebridge("event", "add", name, "--owner", "skill", *words)
         assert added.lines[0] == f"skill.{name}: {when}"
+
+    async def cancel(name: str) -> None:
+        cancelled = await wakebridge("event", "cancel", name, "--owner", "skill")
+        assert cancelled.out == f"Cancelled: {name}\n"
+
+    await asyncio.gather(*(add(name, *form) for name, form in FORMS.items()))
     again = await wakebridge("event", "add", "in", "--owner", "skill", "--in", "2h", "--json")
     assert again.json["replaced"]
     listed = await wakebridge("event", "list", "--owner", "skill")
@@ -99,9 +105,7 @@ async def test_every_form_of_time_can_be_typed_listed_shown_replaced_and_cancell
     assert (fields["when"], fields["remaining"]) == ("every 1d", "3")
     record = (await wakebridge("event", "show", "local", "--owner", "skill", "--json")).json
     assert record["record"]["local"]["days"] == ["mon", "tue", "wed", "sat"]
-    for name in FORMS:
-        cancelled = await wakebridge("event", "cancel", name, "--owner", "skill")
-        assert cancelled.out == f"Cancelled: {name}\n"
+    await asyncio.gather(*(cancel(name) for name in FORMS))
     nothing = await wakebridge("event", "cancel", "in", "--owner", "skill")
     assert nothing.out == "skill has no schedule 'in': nothing to cancel\n"
     assert not (await wakebridge("event", "cancel", "in", "--owner", "skill", "--json")).json[
