@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from wakebridge.schedule.errors import BadInstant, UnknownZone
 from wakebridge.schedule.instants import (
     MAX_NS,

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+
 from wakebridge.schedule.errors import RequestError
 from wakebridge.schedule.instants import MAX_NS, NS_PER_S, Now, format_instant, parse_instant
 from wakebridge.schedule.record import Record, first_occurrence, parse_record

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from wakebridge.schedule.errors import RequestError
 from wakebridge.schedule.instants import MAX_NS, NS_PER_S, Now, parse_instant
 from wakebridge.schedule.record import Record, first_occurrence, parse_record

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+
 from wakebridge.schedule import zones
 from wakebridge.schedule.instants import (
     MAX_NS,

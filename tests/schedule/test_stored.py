@@ -5,6 +5,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
+
 from wakebridge.schedule.errors import CorruptRecord
 from wakebridge.schedule.instants import Now, parse_instant
 from wakebridge.schedule.record import Record, parse_record

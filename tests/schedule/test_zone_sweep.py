@@ -18,6 +18,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+
 from wakebridge.schedule import zones
 from wakebridge.schedule.instants import NS_PER_S
 from wakebridge.schedule.rules import ALL_DAYS, Local

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import whenever
+
 from wakebridge.schedule import zones
 from wakebridge.schedule.errors import UnknownZone
 from wakebridge.schedule.instants import format_instant_in, parse_instant
