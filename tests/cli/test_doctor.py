@@ -98,6 +98,18 @@ async def test_without_a_bridge_it_says_how_to_start_one(
     assert away.bad == ["bridge"]
 
 
+async def test_a_bridge_that_runs_but_cannot_be_asked_is_not_told_to_start(
+    bridge: BridgeProcess, wakebridge: CommandLine
+) -> None:
+    unreadable = toml_of({**bridge.config, "http": {"token_file": "/nowhere"}})
+    wakebridge.config.write_text(unreadable)
+    secret = await examine(wakebridge)
+    secret.found("bridge", "token cannot be read", "as the bridge's user")
+    assert secret.bad == ["bridge"]  # above all not the port, which the bridge holds
+    wakebridge.config.write_text(toml_of({**bridge.config, "http": None}))
+    (await examine(wakebridge)).found("bridge", "no section [http]", "add it")
+
+
 async def test_no_port_several_ports_and_a_port_that_somebody_holds(
     stopped: BridgeProcess, board: DeskBoard, wakebridge: CommandLine, tmp_path: Path
 ) -> None:

@@ -24,6 +24,10 @@ class BridgeError(click.ClickException):
     """The bridge cannot be reached or refuses; the message is for a person."""
 
 
+class BridgeAwayError(BridgeError):
+    """Nobody answers where the bridge should be."""
+
+
 class Address(msgspec.Struct, frozen=True):
     """Where a bridge answers, and the token that it asks for, if any."""
 
@@ -68,8 +72,8 @@ class Bridge:
             headers=headers,
         )
 
-    def _away(self, error: Exception) -> BridgeError:
-        return BridgeError(
+    def _away(self, error: Exception) -> BridgeAwayError:
+        return BridgeAwayError(
             f"the bridge does not answer at {self._address}: {_reason(error)}.\n"
             "Is it running? Name another address with --url, or its file with --config."
         )

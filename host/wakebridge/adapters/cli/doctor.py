@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from wakebridge.adapters.cli.bridge import Bridge, BridgeError
+from wakebridge.adapters.cli.bridge import Bridge, BridgeAwayError, BridgeError
 from wakebridge.board.errors import PortAmbiguous, PortUnavailable
 from wakebridge.board.port_search import find_port, holders_of
 from wakebridge.clock import SystemClock, kernel_says_synchronized
@@ -36,7 +36,7 @@ _RATE_NOTICED_PPM: Final = 1000.0
 # One bad frame among so many is a disturbance on the line; more are a bad line.
 _FRAMES_PER_BAD_ONE: Final = 100
 
-# What the supervisor says of a board that is away, by some of its words, and what helps.
+# What is said of a board or a bridge that is away, by some of its words, and what helps.
 _REMEDIES: Final = (
     ("lent to a technician", "it comes back by itself, or: wakebridge board take-back"),
     ("no serial port", "plug the board in, or name it: [board] port"),
@@ -44,9 +44,12 @@ _REMEDIES: Final = (
     ("wakebridge serve", "that is a bridge: is this its configuration?"),
     ("is held by", "end that program: the bridge needs the port for itself"),
     ("may not be opened", "let the bridge's user into the port's group (see port rights)"),
+    ("token cannot be read", "run the doctor as root or as the bridge's user"),
+    ("no section [http]", "add it and restart the bridge"),
     ("firmware does not start", "wakebridge board lend, and look: firmware/README.md"),
     ("protocol version", "bring the firmware up to date: ./flash.sh"),
 )
+_START: Final = "start it: systemctl start wakebridge, or wakebridge serve"
 _REMEDY_ELSE: Final = "unplug it and plug it in; then firmware/README.md, Diagnostics"
 
 
@@ -71,20 +74,21 @@ def examine(bridge: Bridge, config_path: Path | None) -> list[Finding]:
         return [*findings, *_clock(None), Finding("BAD", "configuration", str(error), remedy)]
     findings.append(Finding("good", "configuration", str(path)))
     health: dict[str, Any] | None = None
-    away = ""
+    problem: BridgeError | None = None
     try:
         health = bridge.call("GET", "/api/health")
     except BridgeError as error:
-        away = error.message.splitlines()[0]
+        problem = error
+    running = not isinstance(problem, BridgeAwayError)  # one that refuses us runs
     findings += _clock(health)
-    findings += port_findings(config, running=health is not None)
+    findings += port_findings(config, running=running)
     findings += _udev()
     findings += _broker(config, health)
-    findings += _state(config, running=health is not None)
-    if health is None:
-        start = "start it: systemctl start wakebridge, or wakebridge serve"
-        findings.append(Finding("BAD", "bridge", away, start))
-    else:
+    findings += _state(config, running=running)
+    if problem is not None:
+        text = problem.message.splitlines()[0]
+        findings.append(Finding("BAD", "bridge", text, _remedy(text, _START)))
+    elif health is not None:
         findings += _bridge(health)
         findings += _board(bridge, health)
     return findings
@@ -284,5 +288,5 @@ def _link(info: dict[str, Any]) -> Iterator[Finding]:
                       "is the board's file system full?")  # fmt: skip
 
 
-def _remedy(problem: str) -> str:
-    return next((helps for words, helps in _REMEDIES if words in problem), _REMEDY_ELSE)
+def _remedy(problem: str, otherwise: str = _REMEDY_ELSE) -> str:
+    return next((helps for words, helps in _REMEDIES if words in problem), otherwise)
