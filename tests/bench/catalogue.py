@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from bench import crash, fires, load, requests, start
+from bench import crash, fires, floors, load, requests, start
 from bench.apscheduler_peer import APSCHEDULER
 from bench.report import Table
 from bench.sizes import Size
@@ -14,6 +14,7 @@ from ovos_envs import PRERELEASE, STABLE
 Measurement = Callable[[Path, Size], Coroutine[Any, Any, Table]]
 
 MEASUREMENTS: Final[dict[str, Measurement]] = {
+    "floors": floors.floors,
     "answers": requests.answers,
     "store-size": requests.store_size,
     "writes": requests.writes,
