@@ -1,9 +1,11 @@
 """`wakebridge board doctor`: things broken one by one, each found and each with its remedy."""
 
+import contextlib
 import fcntl
 import json
-import multiprocessing
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -134,35 +136,51 @@ async def test_no_port_several_ports_and_a_port_that_somebody_holds(
     taken.found("port", f"(pid {os.getpid()})", "end that program")
 
 
-def test_a_user_without_rights_is_told_the_group(board_port: Path, tmp_path: Path) -> None:
-    """In a child that is nobody; where the tests are not root's, the mode alone keeps them out."""
+def test_a_user_without_rights_is_told_the_group_and_who_has_the_port(
+    board_port: Path, tmp_path: Path
+) -> None:
     config = tmp_path / "bridge.toml"
     config.write_text(toml_of({"board": {"port": str(board_port)}, "state_dir": str(tmp_path)}))
-    held = os.open(board_port, os.O_RDWR | os.O_NOCTTY)
-    fcntl.flock(held, fcntl.LOCK_EX)
-    board_port.chmod(0)
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    child = context.Process(target=_examine_as_nobody, args=(config, theirs))
-    child.start()
-    findings = ours.recv()
-    child.join(10)
-    os.close(held)
-    taken = next(each for each in findings if each.what == "port")
-    assert f"(pid {os.getpid()})" in taken.text  # also of another user's program
-    rights = next(each for each in findings if each.what == "port rights")
-    assert rights.verdict == "BAD"
-    assert "belongs to the group" in rights.text
-    assert "usermod --append --groups" in rights.remedy
-
-
-def _examine_as_nobody(config: Path, answer: Any) -> None:
     loaded = load_config(config)
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-    answer.send(list(doctor.port_findings(loaded, running=False)))
+    with held_by_another(board_port) as pid:
+        board_port.chmod(0)
+        with acting_as_nobody():
+            findings = {each.what: each for each in doctor.port_findings(loaded, running=False)}
+    assert findings["port rights"].verdict == findings["port"].verdict == "BAD"
+    assert f"(pid {pid})" in findings["port"].text
+    assert "belongs to the group" in findings["port rights"].text
+    assert "usermod --append --groups" in findings["port rights"].remedy
+
+
+HOLD = """\
+import fcntl, os, sys
+port = os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+fcntl.flock(port, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def held_by_another(port: Path) -> Iterator[int]:
+    """Have a process hold a port as mpremote does; yield its id."""
+    command = (sys.executable, "-c", HOLD, str(port))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        yield holder.pid
+
+
+@contextlib.contextmanager
+def acting_as_nobody() -> Iterator[None]:
+    """Give up root's rights for a while; where the tests have none, the mode alone keeps out."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
 
 
 @pytest.fixture

@@ -132,10 +132,15 @@ def port_findings(config: Config, *, running: bool) -> Iterator[Finding]:
         yield Finding("BAD", "port", problem, _remedy(problem))
     else:
         yield Finding("good", "port", port)
-    if not os.access(port, os.R_OK | os.W_OK):
+    if not _may(port, os.R_OK | os.W_OK):
         group = _group_of(port)
         yield Finding("BAD", "port rights", f"you may not open it; it belongs to the group {group}",
                       f"usermod --append --groups {group} USER, and log in again")  # fmt: skip
+
+
+def _may(path: str | Path, mode: int) -> bool:
+    """Say whether this process may, as whoever it acts for now."""
+    return os.access(path, mode, effective_ids=True)
 
 
 def _group_of(path: str) -> str:
@@ -184,10 +189,10 @@ def _state(config: Config, *, running: bool) -> Iterator[Finding]:
         if not os.path.lexists(path):
             yield Finding("warn", name, f"{directory} does not exist yet",
                           "the bridge makes it, where its user may")  # fmt: skip
-        elif not os.access(path, os.R_OK | os.X_OK):
+        elif not _may(path, os.R_OK | os.X_OK):
             yield Finding("warn", name, f"{directory} is not for you to see",
                           "run the doctor as root or as the bridge's user")  # fmt: skip
-        elif not os.access(path, os.W_OK):
+        elif not _may(path, os.W_OK):
             yield Finding("BAD", name, f"{directory} cannot be written",
                           "correct its owner and mode, or mount its disk writable")  # fmt: skip
         elif shutil.disk_usage(path).free < _FREE_MIN_BYTES:
