@@ -86,6 +86,7 @@ def main() -> int:
     runners = [asked.runner] if asked.runner else ["command", "mqtt"]
     for runner in runners:
         rounds = asked.rounds // len(runners)
+        print(f"{rounds} rounds with the {runner} runner, seed {asked.seed}", flush=True)
         began_s = time.monotonic()
         with tempfile.TemporaryDirectory() as directory:
             try:
@@ -105,7 +106,7 @@ def main() -> int:
         drawn = Counter(
             each.name for faults in draw(asked.seed, rounds, has_disk=True) for each in faults
         )
-        print(f"{rounds} rounds with the {runner} runner, seed {asked.seed}, in {took_s:.0f} s")
+        print(f"  passed in {took_s:.0f} s")
         print(f"  faults: {dict(drawn)}")
         print(figures, flush=True)
     return 0

@@ -160,7 +160,7 @@ def draw(seed: int, rounds: int, *, has_disk: bool) -> list[list[Fault]]:
         faults = [
             Fault(number, name, chance.uniform(0, 1.2), chance.uniform(0.05, 1.2)) for name in drawn
         ]
-        if len(BRIDGE_FAULTS & set(drawn)) > 1:
+        if len(BRIDGE_FAULTS & set(drawn)) > 1 or set(drawn) >= DISK_FAULTS:  # they would clash
             del faults[1:]
         history.append(faults)
     return history
