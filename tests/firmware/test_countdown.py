@@ -4,11 +4,11 @@ import json
 from typing import Any, Final
 
 import pytest
-from board_harness import TICKS_PERIOD_MS, TurnedBoard
 from hypothesis import given
 from hypothesis import strategies as st
 from wakeboard.countdown import Countdown
 
+from board_harness import TICKS_PERIOD_MS, TurnedBoard
 from micropython_runner import TESTS
 from wakewire import codes, messages
 from wakewire.limits import COUNTDOWN_MAX_MS

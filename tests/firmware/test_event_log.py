@@ -3,9 +3,9 @@
 from typing import Final
 
 import pytest
-from board_harness import BOOT_ID, TurnedBoard
 from wakeboard.event_log import RING_LEN, EventLog
 
+from board_harness import BOOT_ID, TurnedBoard
 from wakewire import codes, messages
 
 SEVEN_PER_PAGE: Final = 7
