@@ -239,9 +239,15 @@ class VirtualBridge:
         await self.crash()
 
     async def create(self, first_ns: int, interval_s: int = 0) -> str:
-        """Create a routine in a session of its own; return its id."""
+        """Create a routine for an instant; return its id."""
+        return await self._create(Definition(task="x", run_at_ns=first_ns, interval_s=interval_s))
+
+    async def create_in(self, delay_s: int) -> str:
+        """Create a routine after a delay; return its id."""
+        return await self._create(Definition(task="x", delay_s=delay_s))
+
+    async def _create(self, definition: Definition) -> str:
         taken(await self.routines.open_session("chat"))
-        definition = Definition(task="x", run_at_ns=first_ns, interval_s=interval_s)
         created = taken(await self.routines.create(definition, "chat"))
         assert created.routine is not None
         return created.routine.id

@@ -102,6 +102,29 @@ def test_r23_what_an_agent_says_while_the_disk_is_full_is_kept_until_there_is_ro
     run_virtual(live)
 
 
+def test_r6_a_step_of_the_clock_is_followed_when_the_disk_has_room_again(tmp_path: Path) -> None:
+    """A delay is elapsed time: it ends when so many seconds have passed, not an hour early."""
+
+    async def live(loop: VirtualLoop) -> None:
+        bridge = world(loop, tmp_path)
+        await bridge.start()
+        routine_id = await bridge.create_in(600)
+        await asyncio.sleep(60)
+        bridge.store.full = True
+        for _ in range(2):
+            bridge.clock.step(1800 * NS)
+            await bridge.routines.clock_stepped(1800 * NS)
+        await asyncio.sleep(10)
+        bridge.store.full = False
+        await asyncio.sleep(520)
+        assert bridge.agent.begun == []
+        await asyncio.sleep(20)
+        assert [each.request.routine_id for each in bridge.agent.begun] == [routine_id]
+        await bridge.stop()
+
+    run_virtual(live)
+
+
 def test_r48_a_stop_does_not_wait_for_room_on_the_disk(tmp_path: Path) -> None:
     """What could not be saved is found at the next start as what it is: interrupted."""
 

@@ -95,6 +95,7 @@ class RoutineService:
         self._stops: set[asyncio.Task[None]] = set()
         self._closing = False
         self._busy = BusySessions()
+        self._stepped_ns = 0
         self._resuming: asyncio.TimerHandle | None = None
         self.observers: list[Callable[[Effect], None]] = []
 
@@ -129,10 +130,15 @@ class RoutineService:
 
         If the disk refuses, it is tried again by itself: nobody else may ask for a long time.
         """
-        if self._unavailable is None:
+        if self._unavailable is not None:
+            return
+        resumed: Change | Refusal = Change(self._state)
+        if self._stepped_ns:
+            resumed = await self._follow_clock()
+        if not isinstance(resumed, Refusal):
             resumed = await self._transition(lambda state, _now: Change(state))
-            if isinstance(resumed, Refusal):
-                self._resume_in(SAVE_RETRY_S)
+        if isinstance(resumed, Refusal):
+            self._resume_in(SAVE_RETRY_S)
 
     async def close(self) -> None:
         """Stop the runs and record them as interrupted, with what they had so far (R48)."""
@@ -204,8 +210,17 @@ class RoutineService:
 
     async def clock_stepped(self, step_ns: int) -> None:
         """Move what is elapsed time along with a step of the wall clock (R6)."""
-        if self._unavailable is None:
-            await self._transition(lambda state, now: clock_step.clock_stepped(state, step_ns, now))
+        self._stepped_ns += step_ns
+        await self.resume()
+
+    async def _follow_clock(self) -> Change | Refusal:
+        stepped_ns = self._stepped_ns
+        followed = await self._transition(
+            lambda state, now: clock_step.clock_stepped(state, stepped_ns, now), dispatch=False
+        )
+        if not isinstance(followed, Refusal):
+            self._stepped_ns -= stepped_ns
+        return followed
 
     # -- asked for by agents ----------------------------------------------------------------------
 
