@@ -322,10 +322,10 @@ class Waking:
                 self._learn(_described(error if desired else "", desired, reading, ours=False))
             case Arm(token=token, duration_ms=duration_ms):
                 raw = _taken(await client.timer_set(token, duration_ms))
-                self._learn(self._read_back(desired, timer_reading(raw)))
+                self._learn(self._read_back(desired, timer_reading(raw)), changed=True)
             case Disarm(token=token):
                 raw = _taken(await client.timer_cancel(token))
-                self._learn(self._read_back(desired, timer_reading(raw)))
+                self._learn(self._read_back(desired, timer_reading(raw)), changed=True)
 
     def _read_back(self, desired: Plan | None, reading: TimerReading) -> Armed:
         """Compare the countdown after a change with what it should be."""
@@ -334,9 +334,12 @@ class Waking:
             return _agreed(desired, reading)
         return _described("the board did not take the countdown", desired, reading, ours=True)
 
-    def _learn(self, armed: Armed) -> None:
-        """Keep what is known of the countdown and tell the observers when it is news."""
-        news = msgspec.structs.replace(armed, remaining_ms=0) != msgspec.structs.replace(
+    def _learn(self, armed: Armed, *, changed: bool = False) -> None:
+        """Keep what is known of the countdown and tell the observers when it is news.
+
+        `changed`: it was armed or disarmed just now, which is news also under the same token.
+        """
+        news = changed or msgspec.structs.replace(armed, remaining_ms=0) != msgspec.structs.replace(
             self.armed, remaining_ms=0
         )
         self.armed = armed
