@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
-from supervised import Supervised
 
 from firmware_board import PtyBoard
+from supervised import Supervised
 from wakebridge.board.serial_port import SerialOpener
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from supervised import Supervised
 
 from firmware_board import FirmwareBoard, PtyBoard
+from supervised import Supervised
 from wakebridge.board.errors import LinkError, PortAmbiguous, RequestTimeout
 from wakebridge.board.serial_port import SerialOpener
 from wakewire import codes, framing
