@@ -77,7 +77,7 @@ class Bridge:
             timer,
             plan_changed=self._plan_changed,
             replay_delay_s=config.events.replay_delay_s,
-            clock_stepped=self._clock_stepped,
+            clock_changed=self._clock_changed,
             clock_vouched=(kernel_says_synchronized if config.events.trust_kernel_sync else None),
             turn_began=self._look_for_suspend,
         )
@@ -99,6 +99,7 @@ class Bridge:
             self.runner,
             lease=lease,
             draw_id=lambda: f"r-{secrets.token_hex(6)}",
+            clock_doubted=lambda: not self.events.clock_believed,
         )
         self.tools = ToolDesk(
             self.routines, clock, mode=config.agent.mode, backend_agent=config.agent.backend
@@ -133,8 +134,8 @@ class Bridge:
     def _plan_changed(self) -> None:
         self.timer.plan_changed()
 
-    async def _clock_stepped(self, step_ns: int) -> None:
-        await self.routines.clock_stepped(step_ns)
+    async def _clock_changed(self) -> None:
+        await self.routines.clock_changed()
 
     def _look_for_suspend(self) -> None:
         """Doubt everything that may have died while the host slept, instead of waiting for it."""

@@ -113,7 +113,7 @@ def test_r6_a_step_of_the_clock_is_followed_when_the_disk_has_room_again(tmp_pat
         bridge.store.full = True
         for _ in range(2):
             bridge.clock.step(1800 * NS)
-            await bridge.routines.clock_stepped(1800 * NS)
+            await bridge.routines.clock_changed()
         await asyncio.sleep(10)
         bridge.store.full = False
         await asyncio.sleep(520)

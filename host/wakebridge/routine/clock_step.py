@@ -9,22 +9,42 @@ from wakebridge.routine.state import Routine, RoutineState, Run
 from wakebridge.schedule.instants import Now
 
 
-def clock_stepped(state: RoutineState, step_ns: int, now: Now) -> Change:
+def clock_stepped(
+    state: RoutineState, step_ns: int, now: Now, *, doubted: bool = False
+) -> Change:
     """Re-evaluate the due instants after the wall clock was stepped by `step_ns` (forward > 0).
 
     Delays and their intervals are elapsed time (R6), so they move with the clock. A repeating
     routine that skipped ahead under a clock that was wrong comes back to the first occurrence
     that is later than both `now` and its newest run; nothing runs twice. `now` is after the step.
+
+    `doubted`: the clock was known to be wrong before. Then the step puts it right, and only what
+    was asked for under the wrong clock moves along: a host without a clock that runs on while it
+    is off steps by decades at each start.
     """
     routines, moved_by_ns = [], {}
     for routine in state.routines:
-        by_ns = _bounded(routine, step_ns) if routine.rule.elapsed else 0
+        moves = routine.rule.elapsed and (routine.rule.doubtful or not doubted)
+        by_ns = _bounded(routine, step_ns) if moves else 0
         moved_by_ns[routine.id] = by_ns
         routines.append(_nearest(_moved(routine, by_ns), now))
     runs = tuple(_moved_run(run, moved_by_ns.get(run.routine_id or "", 0)) for run in state.runs)
     if (tuple(routines), runs) == (state.routines, state.runs):
         return Change(state)
     return Change(msgspec.structs.replace(state, routines=tuple(routines), runs=runs))
+
+
+def clock_believed(state: RoutineState) -> Change:
+    """Take what was asked for under a wrong clock for settled: the clock is right now."""
+    if not any(routine.rule.doubtful for routine in state.routines):
+        return Change(state)
+    routines = tuple(
+        msgspec.structs.replace(
+            routine, rule=msgspec.structs.replace(routine.rule, doubtful=False)
+        )
+        for routine in state.routines
+    )
+    return Change(msgspec.structs.replace(state, routines=routines))
 
 
 def _bounded(routine: Routine, step_ns: int) -> int:

@@ -49,12 +49,18 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 def create(
-    state: RoutineState, definition: Definition, *, routine_id: str, session_id: str, now: Now
+    state: RoutineState,
+    definition: Definition,
+    *,
+    routine_id: str,
+    session_id: str,
+    now: Now,
+    doubted: bool = False,
 ) -> Change | Refusal:
     """Add a routine to the conversation of `session_id`, which must exist and be open (R1, R10).
 
     `routine_id` is a fresh id drawn by the caller. Whether the board can be armed is for the
-    caller to know before (R9).
+    caller to know before (R9). `doubted`: the wall clock is known to be wrong.
     """
     conversation = lineage.resolve(state.lineages, session_id)
     if isinstance(conversation, Refusal):
@@ -63,7 +69,7 @@ def create(
         return Refusal(Code.INTERNAL, f"the id {routine_id!r} is in use already")
     if sum(1 for r in state.routines if r.status not in STOPPED) >= ROUTINES_LIVE_MAX:
         return _full()
-    rule = _rule(definition, now)
+    rule = _rule(definition, now, doubted)
     if isinstance(rule, Refusal):
         return rule
     routine = Routine(
@@ -83,7 +89,7 @@ def create(
 
 
 def update(
-    state: RoutineState, routine_id: str, definition: Definition, now: Now
+    state: RoutineState, routine_id: str, definition: Definition, now: Now, *, doubted: bool = False
 ) -> Change | Refusal:
     """Replace task and time of a stopped or pending routine, which keeps its session (R3).
 
@@ -103,7 +109,7 @@ def update(
     live = sum(1 for r in state.routines if r.status not in STOPPED)
     if routine.status in STOPPED and live >= ROUTINES_LIVE_MAX:
         return _full()
-    rule = _rule(definition, now)
+    rule = _rule(definition, now, doubted)
     if isinstance(rule, Refusal):
         return rule
     updated = msgspec.structs.replace(
@@ -156,8 +162,9 @@ def _request_stop(state: RoutineState, routine: Routine, run: Run, now: Now) -> 
     return Change(state, (StopRun(run.id, Stop.CANCEL), Changed(asked)), asked)
 
 
-def _rule(definition: Definition, now: Now) -> Rule | Refusal:
+def _rule(definition: Definition, now: Now, doubted: bool) -> Rule | Refusal:
     elapsed = definition.delay_s is not None
+    doubtful = elapsed and doubted
     if definition.delay_s is not None:
         first_ns, field = now.wall_ns + definition.delay_s * NS_PER_S, "delay_s"
     elif definition.run_at_ns is not None:
@@ -174,8 +181,13 @@ def _rule(definition: Definition, now: Now) -> Rule | Refusal:
         last = format_instant(INSTANT_MAX_NS)
         return Refusal(Code.INVALID, f"{field} lies outside 1970 to {last}", field)
     if definition.interval_s:
-        return Every(anchor_ns=first_ns, interval_s=definition.interval_s, elapsed=elapsed)
-    return Once(due_ns=first_ns, elapsed=elapsed)
+        return Every(
+            anchor_ns=first_ns,
+            interval_s=definition.interval_s,
+            elapsed=elapsed,
+            doubtful=doubtful,
+        )
+    return Once(due_ns=first_ns, elapsed=elapsed, doubtful=doubtful)
 
 
 def _without_oldest_stopped(routines: tuple[Routine, ...]) -> tuple[Routine, ...]:

@@ -93,18 +93,26 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Once(Record, frozen=True, kw_only=True, tag_field="kind", tag="once"):
-    """One occurrence. `elapsed`: it was asked for as a delay, so a clock step moves it along."""
+    """One occurrence. `elapsed`: it was asked for as a delay, so a clock step moves it along.
+
+    `doubtful`: that was under a clock known to be wrong, so the step that puts it right does, too.
+    """
 
     due_ns: Instant
     elapsed: bool = False
+    doubtful: bool = False
 
 
 class Every(Record, frozen=True, kw_only=True, tag_field="kind", tag="every"):
-    """Occurrences at `anchor_ns + n * interval_s`, counted in elapsed seconds (R6)."""
+    """Occurrences at `anchor_ns + n * interval_s`, counted in elapsed seconds (R6).
+
+    `elapsed` and `doubtful` are those of `Once`.
+    """
 
     anchor_ns: Instant
     interval_s: Annotated[int, Meta(ge=1, le=INTERVAL_MAX_S)]
     elapsed: bool = False
+    doubtful: bool = False
 
 
 Rule = Once | Every
@@ -199,6 +207,7 @@ class RoutineState(Record, frozen=True, kw_only=True):
     """The whole document; `RoutineState()` is that of a first start.
 
     `routines` is in order of creation, `runs` in order of queueing, `lineages` in order of use.
+    `written_ns` is the wall time of the newest write: a clock that reads earlier is wrong.
     """
 
     version: int = VERSION
@@ -206,6 +215,7 @@ class RoutineState(Record, frozen=True, kw_only=True):
     routines: tuple[Routine, ...] = ()
     runs: tuple[Run, ...] = ()
     lineages: tuple[Lineage, ...] = ()
+    written_ns: Instant = 0
 
 
 def routine_of(state: RoutineState, routine_id: str) -> Routine | None:

@@ -96,7 +96,7 @@ class EventService:
     `plan_changed` is called whenever the earliest due instant may have moved. `replay_delay_s`
     is the optional readiness condition of E53: late fires wait that long after `ready`, or until
     the bus says `replay_now`.
-    `clock_stepped` is told of a step of the wall clock in ns, before anything else comes of it.
+    `clock_changed` is told that the wall clock was stepped, or is believed from now on.
     `clock_vouched` says whether somebody vouches for the wall clock, which counts as a sync signal
     (E71); it is asked only while the clock is not believed. `turn_began` is called first in every
     turn; a resume of the host brings one about.
@@ -110,7 +110,7 @@ class EventService:
         timer: Timer,
         plan_changed: Callable[[], None],
         replay_delay_s: float = 0.0,
-        clock_stepped: Callable[[int], Awaitable[None]] | None = None,
+        clock_changed: Callable[[], Awaitable[None]] | None = None,
         clock_vouched: Callable[[], bool] | None = None,
         turn_began: Callable[[], None] = lambda: None,
     ) -> None:
@@ -120,7 +120,7 @@ class EventService:
         self._timer = timer
         self._plan_changed = plan_changed
         self._replay_delay_s = replay_delay_s
-        self._clock_stepped = clock_stepped
+        self._clock_changed = clock_changed
         self._clock_vouched = clock_vouched
         self._turn_began = turn_began
         self._buses: dict[str, Bus] = {}
@@ -193,6 +193,11 @@ class EventService:
         """The deployment has set the clock (E71)."""
         self._sync_signalled = True
         self._timer.wake()
+
+    @property
+    def clock_believed(self) -> bool:
+        """Whether the wall clock is believed (E71)."""
+        return self._engine.clock is ClockTrust.SYNCHRONIZED
 
     def earliest_ns(self, now: Now) -> int | None:
         """Return the earliest due instant in wall ns: the board is armed for it."""
@@ -278,10 +283,10 @@ class EventService:
         if step_ns:
             log.warning("the wall clock was stepped by %+.3f s", step_ns / _NS_PER_S)
             self._plan_changed()
-            if self._clock_stepped is not None:
-                await self._clock_stepped(step_ns)
         signalled, self._sync_signalled = self._sync_signalled, False
         ready = self._engine.observe(now, sync_signal=signalled)
+        if self._clock_changed is not None and (step_ns or ready is not None):
+            await self._clock_changed()
         if ready is None:
             return
         self._ready = ready

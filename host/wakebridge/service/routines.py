@@ -11,8 +11,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from wakebridge.board.errors import LinkError
 from wakebridge.clock import Clock
+from wakebridge.engine import STEP_NOTICED_NS
 from wakebridge.routine import (
     clock_step,
     conversation,
@@ -67,6 +70,7 @@ class RoutineService:
 
     `lease` marks countdowns as this bridge's. `draw_id` returns a fresh id. When the state cannot
     be loaded, everything here answers that the tool is not available and nothing is written (R31).
+    `clock_doubted` says whether others know that the wall clock is wrong (E71).
     """
 
     def __init__(
@@ -79,6 +83,7 @@ class RoutineService:
         *,
         lease: int,
         draw_id: Callable[[], str],
+        clock_doubted: Callable[[], bool] = lambda: False,
     ) -> None:
         self._store = store
         self._transcripts = transcripts
@@ -87,6 +92,7 @@ class RoutineService:
         self._runner = runner
         self._lease = lease
         self._draw_id = draw_id
+        self._clock_doubted = clock_doubted
         self._state = RoutineState()
         self._unavailable: str | None = "the routines have not been loaded"
         self._unread_cursor = _NO_CURSOR
@@ -95,7 +101,9 @@ class RoutineService:
         self._stops: set[asyncio.Task[None]] = set()
         self._closing = False
         self._busy = BusySessions()
-        self._stepped_ns = 0
+        self._wall_minus_boot_ns = 0
+        self._past_ns = 0
+        self._others_doubt = False
         self._resuming: asyncio.TimerHandle | None = None
         self.observers: list[Callable[[Effect], None]] = []
 
@@ -113,6 +121,9 @@ class RoutineService:
             log.error("%s; serving without the schedule tool, the file is left as it is", error)
             return
         self._unavailable = None
+        now = self._clock.now()
+        self._past_ns, self._others_doubt = self._state.written_ns, True
+        self._know_clock(now)
         healed = occurrence.last_entries(self._state)
         recovered = await self._transition(
             lambda state, now: occurrence.interrupt_unfinished(state, "the bridge stopped", now),
@@ -132,11 +143,7 @@ class RoutineService:
         """
         if self._unavailable is not None:
             return
-        resumed: Change | Refusal = Change(self._state)
-        if self._stepped_ns:
-            resumed = await self._follow_clock()
-        if not isinstance(resumed, Refusal):
-            resumed = await self._transition(lambda state, _now: Change(state))
+        resumed = await self._transition(lambda state, _now: Change(state))
         if isinstance(resumed, Refusal):
             self._resume_in(SAVE_RETRY_S)
 
@@ -208,19 +215,12 @@ class RoutineService:
             raise StoreError(outcome.reason)
         await self.resume()
 
-    async def clock_stepped(self, step_ns: int) -> None:
-        """Move what is elapsed time along with a step of the wall clock (R6)."""
-        self._stepped_ns += step_ns
-        await self.resume()
+    async def clock_changed(self) -> None:
+        """The wall clock was stepped, or is believed from now on: follow it (R6).
 
-    async def _follow_clock(self) -> Change | Refusal:
-        stepped_ns = self._stepped_ns
-        followed = await self._transition(
-            lambda state, now: clock_step.clock_stepped(state, stepped_ns, now), dispatch=False
-        )
-        if not isinstance(followed, Refusal):
-            self._stepped_ns -= stepped_ns
-        return followed
+        Whatever is saved next does that in any case; this is for when nothing else is.
+        """
+        await self.resume()
 
     # -- asked for by agents ----------------------------------------------------------------------
 
@@ -232,7 +232,12 @@ class RoutineService:
 
         def transition(state: RoutineState, now: Now) -> Change | Refusal:
             return routine.create(
-                state, definition, routine_id=routine_id, session_id=session_id, now=now
+                state,
+                definition,
+                routine_id=routine_id,
+                session_id=session_id,
+                now=now,
+                doubted=self._doubted(now),
             )
 
         # A request that is wrong in itself is told so without asking the board.
@@ -255,7 +260,9 @@ class RoutineService:
     async def update(self, routine_id: str, definition: routine.Definition) -> Change | Refusal:
         """Replace a routine that is stopped or pending (R3)."""
         return await self._transition(
-            lambda state, now: routine.update(state, routine_id, definition, now)
+            lambda state, now: routine.update(
+                state, routine_id, definition, now, doubted=self._doubted(now)
+            )
         )
 
     async def cancel(self, routine_id: str) -> Change | Refusal:
@@ -403,7 +410,7 @@ class RoutineService:
             return _off(self._unavailable)
         async with self._writing:
             now = self._clock.now()
-            change = make(self._state, now)
+            change = make(self._at_this_clock(now), now)
             if isinstance(change, Refusal):
                 return change
             if dispatch and self._runner is not None and not self._closing:
@@ -411,16 +418,44 @@ class RoutineService:
                 change = Change(started.state, change.effects + started.effects, change.routine)
             moved = change.state is not self._state
             if moved:
+                written_ns = max(now.wall_ns, self._past_ns)
+                state = msgspec.structs.replace(change.state, written_ns=written_ns)
                 try:
-                    await asyncio.to_thread(self._store.save, change.state)
+                    await asyncio.to_thread(self._store.save, state)
                 except StoreError as error:
                     log.error("%s", error)
                     return Refusal(Code.INTERNAL, f"the state could not be saved: {error}")
-                self._state = change.state
+                self._state = state
+            self._know_clock(now)
             await self._carry_out(change.effects)
         if moved:
             self._countdown().plan_changed()
         return change
+
+    def _at_this_clock(self, now: Now) -> RoutineState:
+        """Return the state with every step of the wall clock since the last transition followed."""
+        state = self._state
+        step_ns = now.wall_ns - now.boot_ns - self._wall_minus_boot_ns
+        if abs(step_ns) >= STEP_NOTICED_NS:
+            doubted = self._others_doubt or now.wall_ns - step_ns < self._past_ns
+            state = clock_step.clock_stepped(state, step_ns, now, doubted=doubted).state
+        if not self._doubted(now):
+            state = clock_step.clock_believed(state).state
+        return state
+
+    def _doubted(self, now: Now) -> bool:
+        """Whether a clock that was wrong at the start has not been put right yet.
+
+        It was when others know it, or when it read earlier than the newest write.
+        """
+        return (self._others_doubt and self._clock_doubted()) or now.wall_ns < self._past_ns
+
+    def _know_clock(self, now: Now) -> None:
+        """Take the clock as it is now for what the state goes by; once right, it is trusted."""
+        self._wall_minus_boot_ns = now.wall_ns - now.boot_ns
+        self._others_doubt = self._others_doubt and self._clock_doubted()
+        if now.wall_ns >= self._past_ns:
+            self._past_ns = 0
 
     async def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
