@@ -15,9 +15,7 @@ import msgspec
 
 from wakebridge.board.errors import LinkError
 from wakebridge.clock import Clock
-from wakebridge.engine import STEP_NOTICED_NS
 from wakebridge.routine import (
-    clock_step,
     conversation,
     lineage,
     occurrence,
@@ -43,6 +41,7 @@ from wakebridge.routine.occurrence import Interrupted
 from wakebridge.routine.state import RoutineState, RunKind, next_due
 from wakebridge.runner.port import Runner, request_of, undisturbed
 from wakebridge.schedule.instants import Now
+from wakebridge.service.clock_sense import ClockSense
 from wakebridge.service.routine_ports import Countdown, RoutineStore, Transcripts
 from wakebridge.store.errors import StateUnreadable, StoreError
 from wakebridge.timeline import note
@@ -92,18 +91,16 @@ class RoutineService:
         self._runner = runner
         self._lease = lease
         self._draw_id = draw_id
-        self._clock_doubted = clock_doubted
+        self._clock_sense = ClockSense(clock_doubted)
         self._state = RoutineState()
         self._unavailable: str | None = "the routines have not been loaded"
+        self._unrecorded = False
         self._unread_cursor = _NO_CURSOR
         self._writing = asyncio.Lock()
         self._runs: dict[str, asyncio.Task[None]] = {}
         self._stops: set[asyncio.Task[None]] = set()
         self._closing = False
         self._busy = BusySessions()
-        self._wall_minus_boot_ns = 0
-        self._past_ns = 0
-        self._others_doubt = False
         self._resuming: asyncio.TimerHandle | None = None
         self.observers: list[Callable[[Effect], None]] = []
 
@@ -120,19 +117,24 @@ class RoutineService:
             self._unavailable = str(error)
             log.error("%s; serving without the schedule tool, the file is left as it is", error)
             return
-        self._unavailable = None
-        now = self._clock.now()
-        self._past_ns, self._others_doubt = self._state.written_ns, True
-        self._know_clock(now)
+        self._clock_sense.begin(self._state, self._clock.now())
+        self._unrecorded = True
+        await self._recover()
+
+    async def _recover(self) -> None:
+        """Record what a crash interrupted. Until the disk takes it there is no tool."""
         healed = occurrence.last_entries(self._state)
         recovered = await self._transition(
             lambda state, now: occurrence.interrupt_unfinished(state, "the bridge stopped", now),
             dispatch=False,
+            recovering=True,
         )
         if isinstance(recovered, Refusal):
             self._unavailable = recovered.reason
             log.error("interrupted work could not be recorded: %s", recovered.reason)
+            self._resume_in(SAVE_RETRY_S)
             return
+        self._unrecorded, self._unavailable = False, None
         for effect in healed:
             await self._append(effect)
 
@@ -141,6 +143,8 @@ class RoutineService:
 
         If the disk refuses, it is tried again by itself: nobody else may ask for a long time.
         """
+        if self._unrecorded:
+            await self._recover()
         if self._unavailable is not None:
             return
         resumed = await self._transition(lambda state, _now: Change(state))
@@ -237,7 +241,7 @@ class RoutineService:
                 routine_id=routine_id,
                 session_id=session_id,
                 now=now,
-                doubted=self._doubted(now),
+                doubted=self._clock_sense.doubted(now),
             )
 
         # A request that is wrong in itself is told so without asking the board.
@@ -261,7 +265,7 @@ class RoutineService:
         """Replace a routine that is stopped or pending (R3)."""
         return await self._transition(
             lambda state, now: routine.update(
-                state, routine_id, definition, now, doubted=self._doubted(now)
+                state, routine_id, definition, now, doubted=self._clock_sense.doubted(now)
             )
         )
 
@@ -397,20 +401,24 @@ class RoutineService:
 
     # -- the writer -------------------------------------------------------------------------------
 
-    async def _transition(self, make: Transition, *, dispatch: bool = True) -> Change | Refusal:
+    async def _transition(
+        self, make: Transition, *, dispatch: bool = True, recovering: bool = False
+    ) -> Change | Refusal:
         """Compute, save, take over, carry out; a failed save leaves everything as it was.
 
         It comes to its end also when whoever asked is cancelled: what is on disk and what is in
         memory must never part.
         """
-        return await undisturbed(self._carry_through(make, dispatch))
+        return await undisturbed(self._carry_through(make, dispatch, recovering))
 
-    async def _carry_through(self, make: Transition, dispatch: bool) -> Change | Refusal:
-        if self._unavailable is not None:
+    async def _carry_through(
+        self, make: Transition, dispatch: bool, recovering: bool
+    ) -> Change | Refusal:
+        if self._unavailable is not None and not recovering:
             return _off(self._unavailable)
         async with self._writing:
             now = self._clock.now()
-            change = make(self._at_this_clock(now), now)
+            change = make(self._clock_sense.followed(self._state, now), now)
             if isinstance(change, Refusal):
                 return change
             if dispatch and self._runner is not None and not self._closing:
@@ -418,7 +426,7 @@ class RoutineService:
                 change = Change(started.state, change.effects + started.effects, change.routine)
             moved = change.state is not self._state
             if moved:
-                written_ns = max(now.wall_ns, self._past_ns)
+                written_ns = self._clock_sense.written_ns(now)
                 state = msgspec.structs.replace(change.state, written_ns=written_ns)
                 try:
                     await asyncio.to_thread(self._store.save, state)
@@ -426,36 +434,11 @@ class RoutineService:
                     log.error("%s", error)
                     return Refusal(Code.INTERNAL, f"the state could not be saved: {error}")
                 self._state = state
-            self._know_clock(now)
+            self._clock_sense.settle(now)
             await self._carry_out(change.effects)
         if moved:
             self._countdown().plan_changed()
         return change
-
-    def _at_this_clock(self, now: Now) -> RoutineState:
-        """Return the state with every step of the wall clock since the last transition followed."""
-        state = self._state
-        step_ns = now.wall_ns - now.boot_ns - self._wall_minus_boot_ns
-        if abs(step_ns) >= STEP_NOTICED_NS:
-            doubted = self._others_doubt or now.wall_ns - step_ns < self._past_ns
-            state = clock_step.clock_stepped(state, step_ns, now, doubted=doubted).state
-        if not self._doubted(now):
-            state = clock_step.clock_believed(state).state
-        return state
-
-    def _doubted(self, now: Now) -> bool:
-        """Whether a clock that was wrong at the start has not been put right yet.
-
-        It was when others know it, or when it read earlier than the newest write.
-        """
-        return (self._others_doubt and self._clock_doubted()) or now.wall_ns < self._past_ns
-
-    def _know_clock(self, now: Now) -> None:
-        """Take the clock as it is now for what the state goes by; once right, it is trusted."""
-        self._wall_minus_boot_ns = now.wall_ns - now.boot_ns
-        self._others_doubt = self._others_doubt and self._clock_doubted()
-        if now.wall_ns >= self._past_ns:
-            self._past_ns = 0
 
     async def _carry_out(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
