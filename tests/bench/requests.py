@@ -32,6 +32,8 @@ BEFORE_FOLDING: Final = 200
 That takes three fsyncs for each 1000 pages, some 300 acceptances."""
 STALL_MS: Final = 40.0
 """A delayed acknowledgement holds a packet back for so long, or for twice that."""
+STALLED_PERCENT: Final = 1.0
+"""Where it does, it does so to most of them; a busy machine does to one in some hundreds."""
 
 WARM_UP: Final = 50
 """The bridge commits on a thread until the disk has shown to be fast."""
@@ -91,7 +93,7 @@ async def answers(directory: Path, size: Size) -> Table:
         compared="p50",
         targets=[
             Target("p50 over MQTT", figure(rows[0], "p50"), ANSWER_P50_MS, "ms"),
-            Target("stalls over MQTT", figure(rows[0], "stalled %"), 0.0, "%"),
+            Target("stalls over MQTT", figure(rows[0], "stalled %"), STALLED_PERCENT, "%"),
         ],
         notes=[
             "APScheduler: a call of add_job in its own process, without any transport",
