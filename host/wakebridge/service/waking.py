@@ -44,6 +44,10 @@ READBACK_S: Final = 60.0
 # clock runs, and a host may go to sleep soon.
 FIRST_READBACKS_S: Final = (5.0, 10.0, 30.0)
 
+# When a countdown should have run out and no hint came for so long, it is read back: the hint may
+# be lost, and routines wait for nothing else.
+HINT_LATE_S: Final = 1.0
+
 # After a pass that failed on a live link; a broken link starts a new pass when it is back.
 RETRY_S: Final = 2.0
 
@@ -260,7 +264,10 @@ class Waking:
 
     def _until_readback_s(self) -> float:
         after, self._readbacks = self._readbacks, self._readbacks + 1
-        return FIRST_READBACKS_S[after] if after < len(FIRST_READBACKS_S) else READBACK_S
+        delay_s = FIRST_READBACKS_S[after] if after < len(FIRST_READBACKS_S) else READBACK_S
+        if self.armed.state == CountdownState.ARMED.name.lower():
+            delay_s = min(delay_s, self.armed.remaining_ms / 1000 + HINT_LATE_S)
+        return delay_s
 
     async def _reconcile(self, client: BoardClient) -> None:
         raw = await self._timer_get(client)
