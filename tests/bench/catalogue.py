@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from bench import crash, fires, floors, load, requests, start
+from bench import fires, floors, kills, load, requests, start
 from bench.apscheduler_peer import APSCHEDULER
 from bench.report import Table
 from bench.sizes import Size
@@ -20,7 +20,7 @@ MEASUREMENTS: Final[dict[str, Measurement]] = {
     "writes": requests.writes,
     "lateness": fires.lateness,
     "storm": fires.storm,
-    "crash": crash.crash,
+    "crash": kills.crash,
     "start": start.start,
     "load": load.load,
     "rush": load.rush,
