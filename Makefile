@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Most tests wait for a board, a broker or a deadline, so three at a time keep two cores busy.
-PYTEST := $(BIN)/python -m pytest -n $(or $(JOBS),3) --dist loadfile
+JOBS ?= 3
+PYTEST := $(BIN)/python -m pytest
 
 .PHONY: help
 help: ## list the targets
@@ -55,7 +56,8 @@ lint: $(VENV)/.ready ## style, types and import contracts
 
 .PHONY: test
 test: test-setup lint ## install what the tests need, then run all of them
-	$(PYTEST)
+	$(PYTEST) -n $(JOBS) --dist loadfile -m "not alone"
+	$(PYTEST) -m alone
 
 # -- measured and reported -------------------------------------------------------------------------
 

@@ -9,6 +9,18 @@ import pytest
 ALLOWED_SKIPS = Path(__file__).with_name("allowed_skips.txt")
 
 
+# Tests that flood, crash and measure how soon others are served need the machine to themselves.
+ALONE = ("crash", "doors")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that `make test` runs one at a time, after all others."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).parts[0] in ALONE:
+            item.add_marker("alone")
+
+
 def _allowed_reasons() -> list[str]:
     lines = ALLOWED_SKIPS.read_text(encoding="utf-8").splitlines()
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]

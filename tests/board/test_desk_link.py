@@ -122,12 +122,14 @@ async def test_the_rate_of_a_wrong_clock_is_learned_from_ordinary_answers(
     async with DeskBoard(tmp_path / "fast", ppm=20_000) as desk:
         supervised = supervise(desk.port)
         client = await supervised.up()
-        for _ in range(4):
-            await asyncio.sleep(0.5)
-            assert isinstance(await client.ping(), Reading)
         estimate = supervised.supervisor.rate.estimate()
-        assert estimate.confirmed
-        assert abs(estimate.ppm - 20_000) <= estimate.bound_ppm < 5_000
+        async with asyncio.timeout(30):
+            # Two seconds on an idle machine; longer where answers come with more jitter.
+            while not estimate.confirmed or estimate.bound_ppm >= 5_000:
+                await asyncio.sleep(0.5)
+                assert isinstance(await client.ping(), Reading)
+                estimate = supervised.supervisor.rate.estimate()
+        assert abs(estimate.ppm - 20_000) <= estimate.bound_ppm
 
 
 @pytest.mark.parametrize("ppm", [20_000, -20_000])

@@ -35,8 +35,10 @@ async def test_a07_one_late_fire_at_the_first_start_and_none_at_later_ones(
     assert "a" not in {each.id for each in owner.fired[: told.before]}
     # E53: announced first. What a skipped one missed does not come back, and its phase stays (r2).
     assert owner.ready[-1] == {"schedules": 2, "missed": 2, "clock": "synchronized"}
-    (reported,) = [each for each in owner.missed if each.id == "skipped"]
-    dropped = {*map(instant, reported.missed)}
+    # A slow machine may make it miss some more while it runs: those do not come back either.
+    reported = [each for each in owner.missed if each.id == "skipped"]
+    assert reported
+    dropped = {instant(due) for each in reported for due in each.missed}
     for fired in owner.fires_of("skipped"):
         assert instant(fired.due) not in dropped
         phase = (instant(fired.due) - instant(skipped)) / timedelta(seconds=0.4)
