@@ -1,7 +1,9 @@
 """What can happen to a device: one method for each kind of operation in a history."""
 
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from .backend import Backend
 from .board import CLOCK_BOUND_PPM
 from .event_oracle import Asked
 from .kernel import NS, Violation
@@ -52,6 +54,27 @@ class Actions:
         bridge.requests.add(task)
         task.add_done_callback(bridge.request_done)
 
+    # -- agents -----------------------------------------------------------------------------------
+
+    def tool(self, action: str, slot: int, which: int, when: dict[str, Any]) -> None:
+        self._on_host(lambda backend: backend.tool(action, slot, which, when))
+
+    def session(self, what: str, slot: int) -> None:
+        self._on_host(lambda backend: backend.converse(what, slot))
+
+    def submit(self, kind: str, slot: int, interrupts: bool) -> None:
+        self._on_host(lambda backend: backend.submit(kind, slot, interrupts))
+
+    def _on_host(self, work: Callable[[Backend], Coroutine[Any, Any, None]]) -> None:
+        world = self._world
+        bridge = world.bridge
+        if bridge is None or not bridge.serving or not world.awake:
+            return
+        world.active()
+        task = bridge.spawn(work(world.backend))
+        bridge.requests.add(task)
+        task.add_done_callback(bridge.request_done)
+
     # -- the host ---------------------------------------------------------------------------------
 
     def crash(self, steps: int) -> None:
@@ -69,11 +92,14 @@ class Actions:
         world = self._world
         if world.bridge is None:
             return
-        if how == "file":
-            world.disk.cut_after_calls = 1 + world.draw.randrange(12)
-            return
         world.disk.cut_next = how
         world.disturb()
+
+    def cut_file(self, calls: int) -> None:
+        """Take the power away in the middle of a write of the routine state."""
+        if self._world.bridge is not None:
+            self._world.disk.cut_after_calls = calls
+            self._world.disturb()
 
     def suspend(self) -> None:
         self._world.fault("suspend at any moment")
@@ -148,6 +174,7 @@ class Actions:
         world = self._world
         if not by_ns:
             return
+        world.routines.stepped(by_ns)
         world.clocks.step(by_ns)
         world.note("clock", f"stepped by {by_ns}")
         world.wakes.stepped()
@@ -233,7 +260,7 @@ class Actions:
         world.board.run()
         world.wakes.board_trouble()
         age_ns = round(stale * world.config.board.save_every_ms * 1e6)
-        world.agenda.after(age_ns, world.board.soft_reset)
+        world.agenda.after(age_ns, lambda: self._reset(world.board.soft_reset))
 
     def board_hard_reset(self, stale: float) -> None:
         world = self._world
@@ -241,7 +268,11 @@ class Actions:
         world.board.run()
         world.wakes.board_trouble()
         age_ns = round(stale * world.config.board.save_every_ms * 1e6)
-        world.agenda.after(age_ns, world.board.hard_reset)
+        world.agenda.after(age_ns, lambda: self._reset(world.board.hard_reset))
+
+    def _reset(self, reset: Callable[[], None]) -> None:
+        self._world.wakes.board_trouble()
+        reset()
 
     def board_power_loss(self, for_s: float) -> None:
         world = self._world

@@ -16,12 +16,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from wakebridge.routine.state import RoutineState
 from wakebridge.schedule.book import Change
 from wakebridge.store import private_files
 from wakebridge.store.errors import StoreError
 from wakebridge.store.routines_json import RoutinesJson
 from wakebridge.store.schedules_sqlite import Loaded, SchedulesSqlite
-from wakebridge.store.transcripts import Transcripts
 
 from .kernel import NS, Agenda, HostLoop, PowerCut
 
@@ -261,6 +261,32 @@ class installed:  # noqa: N801 - used as `with installed(disk)`
         setattr(private_files, "os", os)  # noqa: B010 - as above
 
 
-def routine_stores(disk: Disk) -> tuple[RoutinesJson, Transcripts]:
-    """Return the real stores of routines on this disk."""
-    return RoutinesJson(disk.config_dir), Transcripts(disk.config_dir)
+class DocumentWatcher(Protocol):
+    """Who is told of the routine state's document."""
+
+    def loaded(self, state: RoutineState) -> None: ...
+    def saving(self, state: RoutineState) -> None: ...
+    def saved(self, state: RoutineState) -> None: ...
+    def save_failed(self) -> None: ...
+
+
+class WatchedRoutines:
+    """The real store of the routine state, under the eyes of a judge."""
+
+    def __init__(self, disk: Disk, watcher: DocumentWatcher) -> None:
+        self._real = RoutinesJson(disk.config_dir)
+        self._watcher = watcher
+
+    def load(self) -> RoutineState:
+        state = self._real.load()
+        self._watcher.loaded(state)
+        return state
+
+    def save(self, state: RoutineState) -> None:
+        self._watcher.saving(state)
+        try:
+            self._real.save(state)
+        except StoreError:
+            self._watcher.save_failed()
+            raise
+        self._watcher.saved(state)

@@ -526,8 +526,8 @@ class EventOracle:
                 if (
                     state is not None
                     and state.kind == "local"
-                    and state.next_ns is not None
-                    and state.next_ns > now_ns
+                    and not (state.next_ns is not None and state.next_ns <= now_ns)
+                    and not (state.count is not None and state.consumed >= state.count)
                 ):
                     after_ns = max(now_ns, state.last_fired_ns or now_ns)
                     next_ns = model.rule_next(state, self.zones, after_ns)

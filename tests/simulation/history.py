@@ -93,12 +93,15 @@ class Profile:
     step_max_ms: int
     horizon_s: float
     """How far ahead owners plan."""
+    least_s: float
+    """The shortest period."""
 
 
 _DENSE: Final = {
     "burst": 900.0,
     "crash": 2400.0,
     "cut": 6000.0,
+    "cut_file": 6000.0,
     "disk_full": 7000.0,
     "disk_slow": 5000.0,
     "noise": 1800.0,
@@ -129,10 +132,16 @@ def _scaled(factor: float, **changes: float) -> dict[str, float]:
 
 
 PROFILES: Final = {
-    "storm": Profile("storm", (0.1, 0.4), _scaled(0.25), (20.0, 120.0), 5_000, 1800.0),
-    "day": Profile("day", (1.0, 1.0), _DENSE, (60.0, 600.0), 5_000, 6 * 3600.0),
+    "storm": Profile("storm", (0.1, 0.4), _scaled(0.25), (20.0, 120.0), 5_000, 1800.0, 20.0),
+    "day": Profile("day", (1.0, 1.0), _DENSE, (60.0, 600.0), 5_000, 6 * 3600.0, 120.0),
     "month": Profile(
-        "month", (20.0, 40.0), _scaled(20.0, burst=43_200.0), (30.0, 120.0), 3_600_000, 7 * 86_400.0
+        "month",
+        (20.0, 40.0),
+        _scaled(20.0, burst=43_200.0),
+        (30.0, 120.0),
+        3_600_000,
+        7 * 86_400.0,
+        3600.0,
     ),
     "years": Profile(
         "years",
@@ -141,6 +150,7 @@ PROFILES: Final = {
         (15.0, 60.0),
         6 * 3_600_000,
         60 * 86_400.0,
+        86_400.0,
     ),
 }
 
@@ -212,7 +222,36 @@ def _burst(
     for _ in range(count):
         at_ns += round(rng.expovariate(1 / 3.0) * NS)
         wall_ns = config.wall_start_ns + at_ns
-        yield Op(at_ns, "ask", _request(rng, wall_ns, profile))
+        if rng.random() < 0.35:
+            yield _agent_asks(at_ns, rng, profile)
+        else:
+            yield Op(at_ns, "ask", _request(rng, wall_ns, profile))
+
+
+def _agent_asks(at_ns: int, rng: random.Random, profile: Profile) -> Op:
+    """Something that an agent's backend does."""
+    slot = rng.randrange(3)
+    kind = rng.choices(("tool", "submit", "session"), (10, 3, 2))[0]
+    if kind == "session":
+        what = rng.choices(("open", "revise", "clear", "replace"), (1, 4, 1, 1))[0]
+        return Op(at_ns, "session", {"what": what, "slot": slot})
+    if kind == "submit":
+        work = rng.choice(("interactive", "background"))
+        return Op(at_ns, "submit", {"kind": work, "slot": slot, "interrupts": rng.random() < 0.3})
+    action = rng.choices(("create", "update", "cancel", "list"), (8, 3, 2, 1))[0]
+    when: dict[str, Any] = {}
+    if action in ("create", "update"):
+        ahead_s = rng.choice((rng.randrange(1, 120), rng.randrange(1, round(profile.horizon_s))))
+        if rng.random() < 0.5:
+            when["delay_s"] = min(ahead_s, 604_800)
+        else:
+            when["ahead_s"] = ahead_s
+        if rng.random() < 0.5:
+            least_s = round(profile.least_s)
+            when["interval_s"] = min(rng.randrange(least_s, 20 * least_s), 604_800)
+    return Op(
+        at_ns, "tool", {"action": action, "slot": slot, "which": rng.randrange(64), "when": when}
+    )
 
 
 def _request(rng: random.Random, wall_ns: int, profile: Profile) -> dict[str, Any]:
@@ -240,7 +279,7 @@ def _body(
     body: dict[str, Any] = {"id": identity, "event": f"{owner}.{rng.choice(('ring', 'tick'))}"}
     ahead_s = rng.choice((rng.uniform(-60, 60), rng.uniform(1, profile.horizon_s)))
     kind = rng.choice(("at", "in", "every", "local"))
-    least_s = {"storm": 20.0, "day": 120.0, "month": 3600.0, "years": 86_400.0}[profile.name]
+    least_s = profile.least_s
     if kind == "at":
         body["at"] = text_of(wall_ns + round(ahead_s * 1000) * 1_000_000)
     elif kind == "in":
@@ -281,6 +320,7 @@ def _span(rng: random.Random, low_s: float, high_s: float) -> float:
 _ARGS: Final[dict[str, Any]] = {
     "crash": lambda rng: {"steps": rng.choice((0, rng.randrange(1, 60)))},
     "cut": lambda rng: {"how": rng.choice(("before", "torn", "torn-checkpoint", "after"))},
+    "cut_file": lambda rng: {"calls": rng.randrange(1, 14)},
     "disk_full": lambda rng: {"for_s": _span(rng, 1, 600)},
     "disk_slow": lambda rng: {"for_s": _span(rng, 10, 600), "each_s": _span(rng, 0.01, 2)},
     "noise": lambda rng: {

@@ -17,10 +17,11 @@ from wakebridge.schedule.instants import Now
 from wakebridge.service.events import EventService
 from wakebridge.service.routines import RoutineService
 from wakebridge.service.waking import Waking
+from wakebridge.store.transcripts import Transcripts
 from wakewire.messages import Event, Hello
 
 from .buses import SimBus
-from .disk import Disk, FaultySchedules, routine_stores
+from .disk import Disk, DocumentWatcher, FaultySchedules, WatchedRoutines
 from .kernel import Agenda, HostLoop, Violation
 from .line import SerialLine
 
@@ -131,6 +132,9 @@ class Agent(Protocol):
 class Watcher(Protocol):
     """Who is told what the host does."""
 
+    @property
+    def routines(self) -> DocumentWatcher: ...
+
     def committing(self, changes: Sequence[Change], now_ns: int) -> None: ...
     def committed(self, changes: Sequence[Change], now_ns: int) -> None: ...
     def watermark_reset(self, now_ns: int) -> None: ...
@@ -202,23 +206,23 @@ class Bridge:
             clocks,
             self.timer,
             plan_changed=self._plan_changed,
-            clock_stepped=self._clock_stepped,
+            clock_changed=self._clock_changed,
             turn_began=self._look_for_suspend,
         )
         self._suspend = SuspendWatch(clocks.slept_ns)
         for bus in buses:
             self.events.attach(bus)
-        state, transcripts = routine_stores(disk)
         ids = iter(range(1 << 62))
         mark = draw.randrange(1 << 32)
         self.routines = RoutineService(
-            state,
-            transcripts,
+            WatchedRoutines(disk, watcher.routines),
+            Transcripts(disk.config_dir),
             clocks,
             lambda: self.waking,
             agent,
             lease=lease,
             draw_id=lambda: f"r-{mark:08x}-{next(ids)}",
+            clock_doubted=lambda: not self.events.clock_believed,
         )
         self.supervisor = Supervisor(
             self._open,
@@ -244,8 +248,8 @@ class Bridge:
         due = [self.events.earliest_ns(now), self.routines.earliest_ns()]
         return min((each for each in due if each is not None), default=None)
 
-    async def _clock_stepped(self, step_ns: int) -> None:
-        await self.routines.clock_stepped(step_ns)
+    async def _clock_changed(self) -> None:
+        await self.routines.clock_changed()
 
     def _plan_changed(self) -> None:
         self.waking.plan_changed()
@@ -312,7 +316,10 @@ class Bridge:
                     raise error
                 raise Violation("the bridge keeps going", repr(error)) from error
         if self.loop.failures:
-            raise Violation("the bridge keeps going", repr(self.loop.failures[0]))
+            failure = self.loop.failures[0]
+            if isinstance(failure.get("exception"), Violation):
+                raise failure["exception"]
+            raise Violation("the bridge keeps going", repr(failure))
 
     def kill(self) -> None:
         """End without a chance to do anything: SIGKILL, a power cut."""

@@ -20,8 +20,11 @@ YEAR: Final = 365 * DAY + DAY // 4
 _CALLBACKS_AT_ONE_INSTANT: Final = 200_000
 
 
-class Violation(Exception):  # noqa: N818 - what it is called everywhere
-    """A property does not hold. `name` starts with the requirement it guards."""
+class Violation(BaseException):
+    """A property does not hold. `name` starts with the requirement it guards.
+
+    No `Exception`: code that survives everything must not survive its judge.
+    """
 
     def __init__(self, name: str, detail: str) -> None:
         super().__init__(f"{name}: {detail}")
@@ -109,7 +112,7 @@ class HostLoop(asyncio.BaseEventLoop):
         """Run the work inline: its thread would make the order of events a matter of chance."""
         future = self.create_future()
         try:
-            result = executor.submit(func, *args).result() if executor else func(*args)
+            result = func(*args)
         except PowerCut:
             self.dead = True  # the future is never done: nobody is there to hear of it
         except Exception as error:

@@ -82,6 +82,7 @@ class WakeOracle:
             + round(1.5 * NS)
             + confirm_ns
             + round((world.config.resume_s) * NS)
+            + self._lie_ns(target_ns)
         )
 
     # -- what must be -----------------------------------------------------------------------------
@@ -98,26 +99,41 @@ class WakeOracle:
                     due.append(world.clocks.world_of_boot(state.boot_due_ns))
                 elif world.events.trusted_now():
                     due.append(world.clocks.world_of_wall(state.next_ns))
+        if (routine_ns := world.routines.next_due()) is not None:
+            due.append(world.clocks.world_of_wall(routine_ns))
         return min(due, default=None)
 
-    def _calm(self) -> bool:
-        """Whether everything has been well for long enough to agree."""
+    def calm_since_ns(self) -> int | None:
+        """Return since when everything has been well, None when something is not."""
         world = self._world
-        now_ns = world.agenda.now_ns
         since_ns = [world.healthy_since.get(bus.name) for bus in world.buses]
+        known_ns = [each for each in since_ns if each is not None]
+        live = world.board.live()
         if (
             world.link_since_ns is None
-            or any(each is None for each in since_ns)
+            or len(known_ns) < len(since_ns)
             or world.board.firmware is None
+            or (live is not None and live[0] in FOREIGN_TOKENS)
         ):
-            return False
-        calm_ns = now_ns - round(AGREE_S * NS)
+            return None
+        return max(
+            *known_ns,
+            world.link_since_ns,
+            world.board.up_since_ns,
+            self._trouble_until_ns,
+            self._foreign_until_ns,
+            self._board_trouble_ns,
+            self._stepped_ns,
+        )
+
+    def _calm(self) -> bool:
+        """Whether everything has been well, and quiet, for long enough to agree."""
+        world = self._world
+        now_ns = world.agenda.now_ns
+        since_ns = self.calm_since_ns()
         return (
-            max(each for each in since_ns if each is not None) <= calm_ns
-            and world.link_since_ns <= calm_ns
-            and max(self._trouble_until_ns, self._foreign_until_ns) <= calm_ns
-            and max(self._board_trouble_ns, self._stepped_ns) <= calm_ns
-            and world.board.up_since_ns <= calm_ns
+            since_ns is not None
+            and since_ns <= now_ns - round(AGREE_S * NS)
             and world.active_ns <= now_ns - 4 * NS
             and world.events.certain
         )
@@ -157,18 +173,20 @@ class WakeOracle:
         aim_ns = target_ns - lead_ns if now_ns < target_ns - lead_ns else target_ns
         if aim_ns <= now_ns + 4 * NS:
             return  # it is about to fire
-        if live is not None and live[0] in FOREIGN_TOKENS:
-            return
         if live is None or live[0] >> 16 != bridge.lease:
             raise Violation(ARMED, f"due in {(target_ns - now_ns) / NS:.1f} s, armed: {live}")
-        # What a board claims of its clock is believed for short legs until it was measured.
-        lie_ns = 0 if world.config.board.honest else (aim_ns - now_ns) // 18
+        lie_ns = self._lie_ns(aim_ns)
         if live[1] > aim_ns + 4 * NS + lie_ns:
             raise Violation(
                 ARMED,
                 f"due in {(target_ns - now_ns) / NS:.1f} s, but the countdown ends"
                 f" {(live[1] - aim_ns) / NS:.1f} s after that",
             )
+
+    def _lie_ns(self, aim_ns: int) -> int:
+        """What a board claims of its clock is believed for short legs until it was measured."""
+        world = self._world
+        return 0 if world.config.board.honest else max(0, aim_ns - world.agenda.now_ns) // 18
 
     def final(self) -> None:
         """At the end everything is well and has been for an hour."""

@@ -12,21 +12,25 @@ from pathlib import Path
 from typing import Any, Final
 
 from wakebridge.bus import BusMessage
+from wakebridge.runner.port import Outcome as RunOutcome
+from wakebridge.runner.port import RunRequest
 from wakebridge.schedule import zones as product_zones
 from wakebridge.schedule.book import Change
 from wakebridge.schedule.instants import Now
 
 from .actions import Actions
 from .agent import SimAgent
-from .board import SimBoard
+from .backend import Backend
+from .board import Expiry, SimBoard
 from .buses import SimBus
 from .disk import Disk, installed
 from .event_oracle import Asked, EventOracle
 from .history import BUSES, History
 from .host import Bridge, Clocks, HostLog
-from .kernel import DAY, MS, NS, Agenda, Violation
+from .kernel import DAY, MS, NS, Agenda, Planned, Violation
 from .line import SerialLine
 from .occurrences import Zones
+from .routine_oracle import RoutineOracle
 from .schedule_model import Sched
 from .wake_oracle import WakeOracle
 
@@ -75,12 +79,21 @@ class World:
         self.board.line = self.line
         self.line.host_awake = lambda: self.awake
         self.line.host_do = self.host_do
-        self.agent = SimAgent(self.agenda, config.seed)
+        self.routines = RoutineOracle(self)
+        self.routines.world_ns = lambda: self.agenda.now_ns
+        self.agent = SimAgent(config.seed)
+        self.agent.began = self._run_begins
+        self.agent.ended = self._run_ends
+        self.backend = Backend(self)
         self.bridge: Bridge | None = None
         self.suspended = False
         self.resuming = False
         self.powered = True
         self.off_until_ns = 0
+        self._somebody: Planned | None = None
+        """Who wakes the host when nothing else has."""
+        self._idling: Planned | None = None
+        self._up_at_resume: set[str] = set()
         self.resumed_ns = self.suspended_ns = 0
         self.active_ns = 0
         self.healthy_since: dict[str, int] = {}
@@ -232,6 +245,7 @@ class World:
         self.suspended = False
         self.clocks.thaw()
         self.agent.host_gone()
+        self.routines.host_gone()
         self.events.host_ended(crash=True)
         bridge.kill()
         self._host_gone()
@@ -244,6 +258,7 @@ class World:
         self.note("host", "ends")
         self.bridge = None
         self.agent.host_gone()
+        self.routines.host_gone()
         # A fire that could not be stored in the time that a stop has may come again.
         self.events.host_ended(crash=self.agenda.now_ns < self.disk.trouble_until_ns + 10 * NS)
         bridge.loop.abandon()
@@ -283,7 +298,9 @@ class World:
         self.clocks.freeze()
         self.wakes.suspended()
         self.disturb()
-        self.agenda.after(round(self.config.sleep_max_s * NS), self.resume)
+        if self._somebody is not None:
+            self._somebody.cancel()
+        self._somebody = self.agenda.after(round(self.config.sleep_max_s * NS), self.resume)
 
     def resume(self) -> None:
         if not self.suspended or self.resuming:
@@ -303,6 +320,9 @@ class World:
         self.active()
         self.disturb()
         self.line.deliver_held()
+        for name in sorted(self._up_at_resume):
+            self.agenda.after(NS // 5, lambda name=name: self.bus_up(name))  # type: ignore[misc]
+        self._up_at_resume.clear()
         if self.bridge is not None:  # a resume ends every wait for the wall clock
             self.host_do(self.bridge.timer.wake)
 
@@ -310,7 +330,9 @@ class World:
         """Something happens on the host: it does not go to sleep for a while."""
         self.active_ns = self.agenda.now_ns
         if self.config.idle_suspend_s is not None:
-            self.agenda.after(round(self.config.idle_suspend_s * NS), self._idle)
+            if self._idling is not None:
+                self._idling.cancel()
+            self._idling = self.agenda.after(round(self.config.idle_suspend_s * NS), self._idle)
 
     def _idle(self) -> None:
         assert self.config.idle_suspend_s is not None
@@ -331,6 +353,7 @@ class World:
             or self.disk.full
             or self.agenda.now_ns < self.disk.slow_until_ns
             or self.disk.cut_next is not None
+            or self.disk.cut_after_calls is not None
         ):
             return
         for bus in self.buses:
@@ -347,6 +370,11 @@ class World:
         self.events.trusted_now()  # if it changes, what is due has the time of a recovery
         self.events.overdue(self.healthy_since, self._world_of, self.agenda.now_ns)
         self.wakes.check()
+        if self.bridge is not None:
+            self.routines.settle_doubt()
+        calm_ns = self.wakes.calm_since_ns()
+        if calm_ns is not None and self.awake:
+            self.routines.overdue(calm_ns, self.clocks.world_of_wall, self.agenda.now_ns)
         self._check_bounds()
 
     def _world_of(self, state: Sched) -> int:
@@ -400,7 +428,7 @@ class World:
         bus = next(bus for bus in self.buses if bus.name == name)
         if self.bridge is not None and self.bridge.serving and bus.up:
             if self.suspended:
-                self.agenda.after(NS, lambda: self.bus_up(name))
+                self._up_at_resume.add(name)
                 return
             events = self.bridge.events
             self.disturb()
@@ -412,6 +440,27 @@ class World:
             events = self.bridge.events
             self.host_do(next(bus for bus in self.buses if bus.name == name).give_up)
             self.host_do(lambda: events.bus_down(name))
+
+    def _run_begins(self, request: RunRequest) -> None:
+        self.note("agent", f"begins {request.run_id} in {request.session_id} due {request.due}")
+        self.active()
+        self.routines.run_begins(request)
+
+    def _run_ends(self, request: RunRequest, outcome: RunOutcome) -> None:
+        self.note("agent", f"ends {request.run_id}: {outcome}")
+        self.active()
+        self.routines.run_ends(request, outcome)
+
+    def clock_trusted(self) -> bool:
+        return self.events.trusted
+
+    def board_log(self) -> list[Expiry]:
+        return self.board.log
+
+    def living(self) -> Bridge:
+        """Return the bridge that a task of the host runs in."""
+        assert self.bridge is not None
+        return self.bridge
 
     def bus_failed(self, name: str) -> None:
         """The client of a bus could not hand a message over: it connects anew."""
@@ -472,6 +521,9 @@ class World:
             "countdowns armed": len(self.board.sets),
             "board events": len(self.board.log),
             "board boots": len(self.board.boot_ids),
+            "runs": self.routines.stats.runs,
+            "documents judged": self.routines.stats.saves,
+            "routine occurrences": self.routines.stats.queued,
             **self.wakes.figures(),
         }
         return Outcome(
