@@ -57,6 +57,9 @@ lint: $(VENV)/.ready ## style, types and import contracts
 .PHONY: test
 test: test-setup lint ## install what the tests need, then run all of them
 	$(PYTEST) -n $(JOBS) --dist loadfile -m "not alone"
+
+.PHONY: doors
+doors: test-setup ## floods, possessed boards and crashes, one test at a time
 	$(PYTEST) -m alone
 
 # -- measured and reported -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ ALONE = ("crash", "doors")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that `make test` runs one at a time, after all others."""
+    """Mark the tests that `make doors` runs, one at a time."""
     here = Path(__file__).parent
     for item in items:
         if item.path.relative_to(here).parts[0] in ALONE:
