@@ -162,7 +162,7 @@ class RoutineOracle:
 
     def _judge_cadence(self, was: Routine, now_is: Routine) -> None:
         rule, old = now_is.rule, was.rule
-        if was.updated_ns != now_is.updated_ns and was.run_count == now_is.run_count:
+        if was.updated_ns != now_is.updated_ns and was.run_count == now_is.run_count:  # noqa: SIM102 - what happened, then whether it may
             if now_is.last_due_ns is None and now_is.status is Status.SCHEDULED:
                 self._replaced(was.id)
                 return
@@ -170,7 +170,7 @@ class RoutineOracle:
             raise Violation(CADENCE, f"the rule of {was.id} changed: {old} to {rule}")
         self._judge_shift(now_is, _first(rule) - _first(old))
         due_ns = now_is.next_due_ns
-        if due_ns is not None and isinstance(rule, Every):
+        if due_ns is not None and isinstance(rule, Every):  # noqa: SIM102 - what happened, then whether it may
             if due_ns < rule.anchor_ns or (due_ns - rule.anchor_ns) % (rule.interval_s * NS):
                 raise Violation(CADENCE, f"{due_ns} is no occurrence of {rule}")
         if due_ns is not None and now_is.last_due_ns is not None and due_ns <= now_is.last_due_ns:

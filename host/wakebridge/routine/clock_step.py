@@ -9,9 +9,7 @@ from wakebridge.routine.state import Routine, RoutineState, Run
 from wakebridge.schedule.instants import Now
 
 
-def clock_stepped(
-    state: RoutineState, step_ns: int, now: Now, *, doubted: bool = False
-) -> Change:
+def clock_stepped(state: RoutineState, step_ns: int, now: Now, *, doubted: bool = False) -> Change:
     """Re-evaluate the due instants after the wall clock was stepped by `step_ns` (forward > 0).
 
     Delays and their intervals are elapsed time (R6), so they move with the clock. A repeating
@@ -39,9 +37,7 @@ def clock_believed(state: RoutineState) -> Change:
     if not any(routine.rule.doubtful for routine in state.routines):
         return Change(state)
     routines = tuple(
-        msgspec.structs.replace(
-            routine, rule=msgspec.structs.replace(routine.rule, doubtful=False)
-        )
+        msgspec.structs.replace(routine, rule=msgspec.structs.replace(routine.rule, doubtful=False))
         for routine in state.routines
     )
     return Change(msgspec.structs.replace(state, routines=routines))
