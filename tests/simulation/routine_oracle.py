@@ -329,6 +329,13 @@ class RoutineOracle:
         )
 
 
+def _on_grid(rule: Any, due_ns: int) -> bool:
+    if not isinstance(rule, Every):
+        return True
+    turns, rest_ns = divmod(due_ns - rule.anchor_ns, rule.interval_s * NS)
+    return turns >= 0 and not rest_ns
+
+
 def _first(rule: Any) -> int:
     first_ns: int = rule.anchor_ns if isinstance(rule, Every) else rule.due_ns
     return first_ns
