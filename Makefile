@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Most tests wait for a board, a broker or a deadline, so three at a time keep two cores busy.
+# A test that met a deadline of the real world too late beside two others gets two more chances; the
+# report names it as rerun.
 JOBS ?= 3
 PYTEST := $(BIN)/python -m pytest
 
@@ -56,7 +58,7 @@ lint: $(VENV)/.ready ## style, types and import contracts
 
 .PHONY: test
 test: test-setup lint ## install what the tests need, then run all of them
-	$(PYTEST) -n $(JOBS) --dist loadfile -m "not alone"
+	$(PYTEST) -n $(JOBS) --dist loadfile -m "not alone" --reruns 2
 
 .PHONY: doors
 doors: test-setup ## floods, possessed boards and crashes, one test at a time
