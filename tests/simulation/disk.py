@@ -8,6 +8,7 @@ them can fail or be the last.
 
 import asyncio
 import errno
+import json
 import os
 import random
 import shutil
@@ -89,9 +90,18 @@ class Disk:
         db.commit()
         db.close()
 
-    def keep_as_it_is(self) -> None:
-        """Copy what is on the disk now: the process that holds it open is dead."""
-        self._keep(self._images())
+    def stored(self) -> tuple[dict[tuple[str, str], list[Any]], str]:
+        """Return what the database holds of every schedule, and the zone rules it follows.
+
+        Read as the schema says, beside the process that has it open.
+        """
+        db = sqlite3.connect(self.schedules_path)
+        try:
+            rows = db.execute("SELECT skill_id, id, progress FROM schedules").fetchall()
+            zone_rules: str = db.execute("SELECT zone_rules FROM bridge").fetchone()[0]
+        finally:
+            db.close()
+        return {(owner, name): json.loads(progress) for owner, name, progress in rows}, zone_rules
 
     def _images(self) -> tuple[bytes, bytes]:
         old = self.schedules_path.parent

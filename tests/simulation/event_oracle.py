@@ -107,7 +107,6 @@ class EventOracle:
         self._not_begun: dict[Key, list[State]] = {}
         """What may still be on the disk of schedules that have begun."""
         self.newest_past = NewestPast()
-        self.zone_changed = False
         self._not_moved: dict[Key, list[State]] = {}
         """What the store holds until the first commit under new zone rules."""
 
@@ -459,7 +458,6 @@ class EventOracle:
         self._announced = None
         self._emission = None
         if crash:
-            self.zone_changed |= bool(self._not_moved)
             for key, states in (*self._not_begun.items(), *self._not_moved.items()):
                 self.states[key] = _distinct(self._of(key) + states)
             unit = self._unit
@@ -503,18 +501,33 @@ class EventOracle:
                 done = [each for each in done if each is not None]
             self.states[key] = _distinct(self._of(key) + done)
 
-    def host_loads(self) -> None:
-        """A new process reads the store: is its clock to be believed (E71)?"""
+    def host_loads(self, stored: dict[Key, list[Any]], *, other_zone_rules: bool) -> None:
+        """A new process has read the store: is it as it must be, and its clock to be believed?"""
+        for key in {*self.states, *stored}:
+            self._found(key, stored.get(key))
         now = self._now()
         self._trusted_after = self.newest_past.instants
         verdicts = {now.wall_ns >= after_ns for after_ns in self._trusted_after}
         self.trusted = False
+        if other_zone_rules:
+            self._apply_zones(max(now.wall_ns, min(self._trusted_after)))
         if verdicts == {True}:
             self.clock_trusted()
             self._begin(now)
-        if self.zone_changed:
-            self.zone_changed = False
-            self._apply_zones(max(now.wall_ns, min(self._trusted_after)))
+
+    def _found(self, key: Key, progress: list[Any] | None) -> None:
+        """Rule out what the store does not hold (E52)."""
+        if progress is None:
+            self._keep(key, lambda state: state is None, DISK, "it is not in the store")
+            return
+        next_ns, last_fired_ns, consumed, missed, *waits = progress
+        found = (next_ns, last_fired_ns, consumed, tuple(missed), waits == [True])
+        self._keep(
+            key,
+            lambda state: state is not None and _progress(state) == found,
+            DISK,
+            f"the store holds {progress}",
+        )
 
     def _apply_zones(self, now_ns: int) -> None:
         """New rules move future occurrences of `local` schedules (E7c)."""
@@ -619,6 +632,11 @@ def _distinct(states: Iterable[State]) -> list[State]:
         if state not in kept:
             kept.append(state)
     return kept
+
+
+def _progress(state: Sched) -> tuple[object, ...]:
+    waits = state.untrusted and not state.one_shot
+    return state.next_ns, state.last_fired_ns, state.consumed, state.missed, waits
 
 
 def _text(instant_ns: int | None) -> str | None:

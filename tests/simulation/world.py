@@ -68,6 +68,7 @@ class World:
         self.trace: list[str] | None = [] if keep_trace else None
         self.zone_releases = _zone_releases(folder)
         self.zone_release = 0
+        self._zone_rules = _zone_version(self.zone_releases[0])
         self.events = EventOracle(self.clocks.now, Zones(self.zone_releases[0]))
         self.disk = Disk(self.agenda, folder / "disk", f"{config.seed} disk")
         self.disk.set_lease(self.draw.randrange(1, 0x10000))
@@ -211,7 +212,6 @@ class World:
         """Start a bridge process."""
         if self.bridge is not None or not self.powered:
             return
-        self.events.host_loads()
         try:
             self.bridge = Bridge(
                 self.agenda,
@@ -228,6 +228,9 @@ class World:
             raise
         except Exception as error:
             raise Violation("E52 the store is the old or the new state", repr(error)) from error
+        stored, zone_rules = self.disk.stored()
+        other_zone_rules = bool(stored) and zone_rules != self._zone_rules
+        self.events.host_loads(stored, other_zone_rules=other_zone_rules)
         self.bridge.tasks.append(self.bridge.spawn(self.bridge.start()))
         self.active()
         self.disturb()
@@ -397,7 +400,7 @@ class World:
         """The next process finds this release of the zone rules."""
         product_zones.refresh_zone_rules(directory)
         self.events.zones = zones
-        self.events.zone_changed = True
+        self._zone_rules = _zone_version(directory)
 
     # -- what the parts report --------------------------------------------------------------------
 
@@ -555,6 +558,11 @@ def _zone_releases(folder: Path) -> list[Path]:
         (other / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(installed_rules / rules, other / name)
     return [installed_rules, other]
+
+
+def _zone_version(directory: Path) -> str:
+    with (directory / "tzdata.zi").open() as index:
+        return index.readline().split()[-1]
 
 
 def run(history: History, *, keep_trace: bool = False) -> Outcome:
