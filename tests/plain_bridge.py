@@ -27,6 +27,8 @@ class PlainBridge:
     """Its configuration, but for where its state is."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """What is different from our own environment."""
+    under: tuple[str, ...] = ()
+    """A program and its options that run the daemon in place of themselves."""
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -43,7 +45,7 @@ class PlainBridge:
         path.write_text(toml_of(config), encoding="utf-8")
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                (sys.executable, "-m", "wakebridge", "serve", "--config", str(path)),
+                (*self.under, sys.executable, "-m", "wakebridge", "serve", "--config", str(path)),
                 env={**os.environ, **self.environment},
                 stdin=subprocess.DEVNULL,
                 stderr=log,

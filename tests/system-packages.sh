@@ -8,6 +8,7 @@ command -v mosquitto >/dev/null || packages="$packages mosquitto"
 command -v mosquitto_sub >/dev/null || packages="$packages mosquitto-clients"
 command -v curl >/dev/null || packages="$packages curl"
 command -v npm >/dev/null || packages="$packages npm"
+command -v strace >/dev/null || packages="$packages strace"
 command -v systemd-analyze >/dev/null || packages="$packages systemd"
 command -v shellcheck >/dev/null || packages="$packages shellcheck"
 [ -z "$packages" ] && exit 0

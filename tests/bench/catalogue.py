@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from bench import fires, floors, kills, load, requests, start
+from bench import fires, floors, kills, load, requests, slow_disk, start
 from bench.apscheduler_peer import APSCHEDULER
 from bench.report import Table
 from bench.sizes import Size
@@ -21,6 +21,7 @@ MEASUREMENTS: Final[dict[str, Measurement]] = {
     "lateness": fires.lateness,
     "storm": fires.storm,
     "crash": kills.crash,
+    "slow-disk": slow_disk.slow_disk,
     "start": start.start,
     "load": load.load,
     "rush": load.rush,

@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import Final
 
 from bench import apscheduler_peer
-from bench.fires import OURS_MQTT, OURS_OVOS, REFERENCE, STOCK
+from bench.fires import OURS_MQTT, OURS_OVOS, REFERENCE, STOCK, accept_storm
 from bench.ovos_stage import OvosComponent, ovos_stage
 from bench.report import Row, Table, Target, Value, figure, median_of, quantile, spread
 from bench.sizes import Size
 from bench.stage import (
     Component,
-    Stage,
     ahead,
     mqtt_stage,
     schedule,
     schedule_many,
 )
-from bench.syscalls import Writes, traced_writes
+from bench.syscalls import Trace, Writes, traced
 from ovos_envs import PRERELEASE, STABLE
 
 ANSWER_P50_MS: Final = 2.0
@@ -160,7 +159,7 @@ async def store_size(directory: Path, size: Size) -> Table:
 # -- writes ----------------------------------------------------------------------------------------
 
 
-def _writes_figures(writes: Writes, count: int) -> dict[str, Value]:
+def _each(writes: Writes, count: int) -> dict[str, Value]:
     return {
         "fsyncs": writes.fsyncs / count,
         "bytes": writes.bytes / count,
@@ -168,42 +167,41 @@ def _writes_figures(writes: Writes, count: int) -> dict[str, Value]:
     }
 
 
-async def _writes_of_requests(stage: Stage, count: int, at_once: int) -> dict[str, Value]:
-    component, bridge = stage.component, stage.bridge
-    async with traced_writes(bridge.pid, bridge.state_dir) as writes:
+async def _requests(trace: Trace, count: int, at_once: int) -> Writes:
+    component = trace.stage.component
+    with trace.counting() as counted:
         for number in range(0, count, at_once):
             asked = [
                 schedule(component, f"r{n}", at=ahead(86_400), data={"n": n})
                 for n in range(number, number + at_once)
             ]
             await asyncio.gather(*asked)
-    return _writes_figures(writes, count)
+    return counted
 
 
-async def _writes_of_fires(stage: Stage, count: int) -> dict[str, Value]:
-    component, bridge = stage.component, stage.bridge
-    ids = (f"f{number}" for number in range(count))
-    lead_s = 3.0 + count / 400  # strace has to be attached before it is over
-    await schedule_many(component, ids, at=ahead(lead_s))
-    async with traced_writes(bridge.pid, bridge.state_dir) as writes:
+async def _fires(trace: Trace, count: int) -> Writes:
+    component = trace.stage.component
+    await accept_storm(component, count)
+    with trace.counting() as counted:
         await component.until_fired(count)
         await asyncio.sleep(0.2)  # the last commit comes after its event
-    return _writes_figures(writes, count)
+    return counted
 
 
 async def writes(directory: Path, size: Size) -> Table:
     """Count what is written to the disk for an acceptance and for a fire, with strace."""
     count = size.requests
-    async with mqtt_stage(directory / "writes") as stage:
-        alone = await _writes_of_requests(stage, min(count, BEFORE_FOLDING), at_once=1)
-        folding = await _writes_of_requests(stage, count, at_once=1)
-        shared = await _writes_of_requests(stage, count // 10 * 10, at_once=10)
-        fires = await _writes_of_fires(stage, count)
+    many = count // 10 * 10
+    async with traced(directory / "writes") as trace:
+        alone = await _requests(trace, min(count, BEFORE_FOLDING), at_once=1)
+        folding = await _requests(trace, count, at_once=1)
+        shared = await _requests(trace, many, at_once=10)
+        fires = await _fires(trace, count)
     rows = [
-        Row("acceptance, one at a time", alone),
-        Row("the same, with the folding of the log", folding),
-        Row("acceptance, ten at once", shared),
-        Row("fire, with the folding of the log", fires),
+        Row("acceptance, one at a time", _each(alone, min(count, BEFORE_FOLDING))),
+        Row("the same, with the folding of the log", _each(folding, count)),
+        Row("acceptance, ten at once", _each(shared, many)),
+        Row("fire, with the folding of the log", _each(fires, count)),
     ]
     return Table(
         "Disk writes for each, all that the bridge writes to its state directory",

@@ -215,11 +215,14 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def mqtt_stage(directory: Path, **sections: object) -> AsyncIterator[Stage]:
-    """Run bridge and broker; yield once requests are served."""
+async def mqtt_stage(directory: Path, *under: str) -> AsyncIterator[Stage]:
+    """Run bridge and broker; yield once requests are served.
+
+    `under` is a program, with options, that the bridge runs under.
+    """
     component = MqttComponent()
     with broker(directory / "broker") as running:
-        bridge = PlainBridge(directory / "bridge", {"mqtt": {"port": running.port}, **sections})
+        bridge = PlainBridge(directory / "bridge", {"mqtt": {"port": running.port}}, under=under)
         bridge.start()
         try:
             await component.connect(running.port)
