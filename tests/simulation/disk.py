@@ -15,7 +15,7 @@ import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from wakebridge.routine.state import RoutineState
 from wakebridge.schedule.book import Change
@@ -32,6 +32,14 @@ _WAL: Final = "schedules.db-wal"
 
 CUTS: Final = ("before", "torn", "torn-checkpoint", "after")
 """Where in a commit the power can go."""
+
+
+class Stored(NamedTuple):
+    """What the database holds: of every schedule how far it has come, and what it goes by."""
+
+    progress: dict[tuple[str, str], list[Any]]
+    newest_past_ns: int
+    zone_rules: str
 
 
 class Disk:
@@ -90,18 +98,21 @@ class Disk:
         db.commit()
         db.close()
 
-    def stored(self) -> tuple[dict[tuple[str, str], list[Any]], str]:
-        """Return what the database holds of every schedule, and the zone rules it follows.
+    def stored(self) -> Stored:
+        """Return what the database holds.
 
         Read as the schema says, beside the process that has it open.
         """
         db = sqlite3.connect(self.schedules_path)
         try:
             rows = db.execute("SELECT skill_id, id, progress FROM schedules").fetchall()
-            zone_rules: str = db.execute("SELECT zone_rules FROM bridge").fetchone()[0]
+            written_ns, fired_ns, zone_rules = db.execute(
+                "SELECT written_ns, fired_ns, zone_rules FROM bridge"
+            ).fetchone()
         finally:
             db.close()
-        return {(owner, name): json.loads(progress) for owner, name, progress in rows}, zone_rules
+        progress = {(owner, name): json.loads(text) for owner, name, text in rows}
+        return Stored(progress, max(written_ns, fired_ns), zone_rules)
 
     def _images(self) -> tuple[bytes, bytes]:
         old = self.schedules_path.parent

@@ -15,6 +15,7 @@ from wakebridge.bus import MISSED_TYPE, READY_TYPE, BusMessage
 from wakebridge.schedule.instants import Now
 
 from . import schedule_model as model
+from .disk import Stored
 from .kernel import NS, Violation
 from .newest_past import NewestPast
 from .occurrences import Zones
@@ -98,7 +99,7 @@ class EventOracle:
         self._emission: tuple[str, BusMessage, Now] | None = None
         self._greeted: set[str] = set()
         self.trusted = True
-        self._trusted_after: list[int] = [0]
+        self._trusted_after_ns = 0
         self.on_trust: Callable[[], None] = lambda: None
         self.awake: Callable[[], bool] = lambda: True
         self.world_ns: Callable[[], int] = lambda: 0
@@ -124,7 +125,7 @@ class EventOracle:
         # A write records its time; while the clock is wrong it does not take knowledge back (E71).
         times = {now.wall_ns}
         if not self.trusted_now():
-            times = {max(now.wall_ns, after_ns) for after_ns in self._trusted_after}
+            times = {max(now.wall_ns, self._trusted_after_ns)}
         fired = {
             key: [state.last_fired_ns or 0 for state in self._of(key) if state is not None]
             for key in keys
@@ -185,12 +186,11 @@ class EventOracle:
         raise Violation(ANSWERS, f"{asked.verb} {asked.body} was refused: {answer}")
 
     def _accept(self, asked: Asked, old: State, now: Now) -> State:
+        """Return what becomes of a request; None when it has no occurrence."""
         sched = model.accept(
             asked.owner, asked.body, asked.context, asked.route, old, now, self.zones
         )
-        if sched is None:
-            return None
-        return sched.with_(untrusted=not self.trusted_now())
+        return None if sched is None else sched.with_(untrusted=not self.trusted_now())
 
     def _decisions(self, asked: Asked) -> list[Now]:
         """Return when the request can have been decided: with a commit, or when it is answered."""
@@ -210,14 +210,15 @@ class EventOracle:
             f"replaced is {answer['replaced']}",
         )
         accepted = [
-            self._accept(asked, state, now)
+            each
             for state in self._of(key)
             for now in self._decisions(asked)
+            if (each := self._accept(asked, state, now)) is not None
         ]
         next_ns = None if answer["next"] is None else model.instant(answer["next"])
-        fitting = [each for each in accepted if each is not None and each.next_ns == next_ns]
+        fitting = [each for each in accepted if each.next_ns == next_ns]
         if not fitting:
-            expected = [each and each.next_ns and model.text_of(each.next_ns) for each in accepted]
+            expected = [_text(each.next_ns) for each in accepted]
             raise Violation(
                 PHASE, f"{asked.body} was answered next {answer['next']}, not {expected}"
             )
@@ -299,10 +300,7 @@ class EventOracle:
         self.stats.readies += 1
         believes = said["clock"] == "synchronized"
         if believes and not self.trusted_now():
-            # After a crash amid a commit there are two instants that the store can hold as past.
-            if now.wall_ns < min(self._trusted_after):
-                raise Violation(TRUST, "ready says synchronized, but the clock reads the past")
-            self.clock_trusted()
+            raise Violation(TRUST, "ready says synchronized, but the clock reads the past")
         if believes:
             self._begin(now)
 
@@ -497,21 +495,25 @@ class EventOracle:
                 continue
             done: list[State] = [None]
             if asked.verb == "schedule":
-                done = [self._accept(asked, state, now) for state in self._of(key) for now in times]
-                done = [each for each in done if each is not None]
+                done = [
+                    each
+                    for state in self._of(key)
+                    for now in times
+                    if (each := self._accept(asked, state, now)) is not None
+                ]
             self.states[key] = _distinct(self._of(key) + done)
 
-    def host_loads(self, stored: dict[Key, list[Any]], *, other_zone_rules: bool) -> None:
+    def host_loads(self, stored: Stored, zone_rules: str) -> None:
         """A new process has read the store: is it as it must be, and its clock to be believed?"""
-        for key in {*self.states, *stored}:
-            self._found(key, stored.get(key))
+        for key in sorted({*self.states, *stored.progress}):
+            self._found(key, stored.progress.get(key))
         now = self._now()
-        self._trusted_after = self.newest_past.instants
-        verdicts = {now.wall_ns >= after_ns for after_ns in self._trusted_after}
+        self.newest_past.found(stored.newest_past_ns)
+        self._trusted_after_ns = stored.newest_past_ns
         self.trusted = False
-        if other_zone_rules:
-            self._apply_zones(max(now.wall_ns, min(self._trusted_after)))
-        if verdicts == {True}:
+        if stored.zone_rules != zone_rules:
+            self._apply_zones(max(now.wall_ns, self._trusted_after_ns))
+        if now.wall_ns >= self._trusted_after_ns:
             self.clock_trusted()
             self._begin(now)
 
@@ -551,7 +553,7 @@ class EventOracle:
             self.states[key] = moved
 
     def trusted_now(self) -> bool:
-        if not self.trusted and self.awake() and self._now().wall_ns >= max(self._trusted_after):
+        if not self.trusted and self.awake() and self._now().wall_ns >= self._trusted_after_ns:
             self.clock_trusted()
         return self.trusted
 
@@ -566,7 +568,7 @@ class EventOracle:
 
     def _begin(self, now: Now) -> None:
         """The bridge has noticed by now."""
-        if not self._begin_pending:
+        if not (self.trusted_now() and self._begin_pending):
             return
         self._begin_pending = False
         for key, states in self.states.items():

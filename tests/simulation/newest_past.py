@@ -6,6 +6,8 @@ along with others, leaves it open which.
 
 from collections.abc import Iterable
 
+from .kernel import Violation
+
 Pair = tuple[int, int]
 """The time of the newest write, and the newest fire on record."""
 
@@ -43,6 +45,15 @@ class NewestPast:
         if crash:
             self._pairs |= self._under_way
         self._under_way = set()
+
+    def found(self, newest_past_ns: int) -> None:
+        """A start has read this off the store. Raises `Violation` when it cannot be."""
+        fitting = {pair for pair in self._pairs if max(pair) == newest_past_ns}
+        if not fitting:
+            raise Violation(
+                "E71 the newest past is what was written", f"{newest_past_ns}, not {self.instants}"
+            )
+        self._pairs = fitting
 
     def reset(self, now_ns: int) -> None:
         """The deployment says what time it is: what lies in the future is forgotten."""

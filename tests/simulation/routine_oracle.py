@@ -83,7 +83,7 @@ class RoutineOracle:
         self._asked_in_doubt: set[str] = set()
         self._ended: dict[str, tuple[RunRequest, Outcome]] = {}
         self.world_ns: Callable[[], int] = lambda: 0
-        self._dirty_since_ns = 0
+        self.saved_ns = 0
 
     # -- the document -----------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class RoutineOracle:
     def saved(self, state: RoutineState) -> None:
         self.stats.saves += 1
         self.state, self._saving = state, None
-        self._dirty_since_ns = self.world_ns()
+        self.saved_ns = self.world_ns()
         self._owed_ns.clear()
         for routine_id, by_ns in self._moving_ns.items():
             if routine_id in self._last_ran_ns:
@@ -297,7 +297,7 @@ class RoutineOracle:
 
     def overdue(self, calm_since_ns: int, wall_to_world: Callable[[int], int], at_ns: int) -> None:
         """Raise when something did not happen although everything was well long enough."""
-        since_ns = max(calm_since_ns, self._dirty_since_ns)
+        since_ns = max(calm_since_ns, self.saved_ns)
         for routine in self.state.routines:
             if routine.next_due_ns is None:
                 continue

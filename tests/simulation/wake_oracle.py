@@ -15,6 +15,8 @@ AGREE_S: Final = 10.0
 FOREIGN_TOKENS: Final = (0x00001234, 0xFFFF0001)
 """What other programs put on the board: set by hand, and by another bridge."""
 
+_READBACK_NS: Final = 65 * NS
+
 ARMED: Final = "R44 plan and countdown agree"
 WOKEN: Final = "R5 the host is woken in time"
 TAKEN: Final = "R9 a countdown of another program is left alone"
@@ -116,10 +118,13 @@ class WakeOracle:
             or (live is not None and live[0] in FOREIGN_TOKENS)
         ):
             return None
+        up_ns = world.board.up_since_ns
+        if world.link_since_ns < up_ns <= self._trouble_until_ns:
+            up_ns += _READBACK_NS  # the board's word that it has started was lost
         return max(
             *known_ns,
             world.link_since_ns,
-            world.board.up_since_ns,
+            up_ns,
             self._trouble_until_ns,
             self._foreign_until_ns,
             self._board_trouble_ns,
@@ -134,7 +139,8 @@ class WakeOracle:
         return (
             since_ns is not None
             and since_ns <= now_ns - round(AGREE_S * NS)
-            and world.active_ns <= now_ns - 4 * NS
+            and max(world.active_ns, world.routines.saved_ns) <= now_ns - 4 * NS
+            and (not world.board.log or world.board.log[-1].at_ns <= now_ns - 4 * NS)
             and world.events.certain
         )
 

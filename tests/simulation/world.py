@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from wakebridge.bus import BusMessage
 from wakebridge.runner.port import Outcome as RunOutcome
 from wakebridge.runner.port import RunRequest
@@ -228,9 +230,7 @@ class World:
             raise
         except Exception as error:
             raise Violation("E52 the store is the old or the new state", repr(error)) from error
-        stored, zone_rules = self.disk.stored()
-        other_zone_rules = bool(stored) and zone_rules != self._zone_rules
-        self.events.host_loads(stored, other_zone_rules=other_zone_rules)
+        self.events.host_loads(self.disk.stored(), self._zone_rules)
         self.bridge.tasks.append(self.bridge.spawn(self.bridge.start()))
         self.active()
         self.disturb()
@@ -499,13 +499,13 @@ class World:
 
     def note(self, who: str, what: str) -> None:
         """Put one line into the trace: two runs of one history have the same."""
-        line = f"{self.agenda.now_ns} {who} {what}"
+        line = f"{self.agenda.now_ns} {who} {what}".replace(str(self.disk.folder), "")
         self._hash.update(line.encode())
         if self.trace is not None:
             self.trace.append(line)
 
     def asked(self, asked: Asked, answer: dict[str, Any]) -> None:
-        self.note("answer", f"{asked.verb} {answer!r}")
+        self.note("answer", f"{asked.verb} {msgspec.json.encode(answer).decode()}")
         self.answers += 1
 
     def _outcome(self, violation: Violation | None) -> Outcome:
