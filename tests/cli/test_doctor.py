@@ -253,7 +253,11 @@ async def test_a_board_that_is_away_and_one_that_hangs(
 ) -> None:
     await board.unplug()
     await bridge.said("board down")
-    away = await examine(wakebridge)
+    just_lost = await examine(wakebridge)
+    assert "plug the board in" in just_lost.about("board")["remedy"]
+    away = just_lost
+    while "hung up" in away.about("board")["text"]:  # the bridge looks for it again within seconds
+        away = await examine(wakebridge)
     away.found("board", "no serial port", "plug the board in")
     assert "port" in away.bad
     board.line("to_host").muted = True

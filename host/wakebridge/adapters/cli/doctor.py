@@ -40,6 +40,7 @@ _FRAMES_PER_BAD_ONE: Final = 100
 _REMEDIES: Final = (
     ("lent to a technician", "it comes back by itself, or: wakebridge board take-back"),
     ("no serial port", "plug the board in, or name it: [board] port"),
+    ("it hung up", "plug the board in again, with another cable if it keeps happening"),
     ("several serial ports", "name one: [board] port"),
     ("wakebridge serve", "that is a bridge: is this its configuration?"),
     ("is held by", "end that program: the bridge needs the port for itself"),
