@@ -81,7 +81,7 @@ class WakeOracle:
             confirm_ns = 3 * NS
         self._must_wake_by_ns = (
             max(target_ns, world.agenda.now_ns)
-            + round(1.5 * NS)
+            + round(2.5 * NS)  # countdowns that end two seconds apart agree (case A11)
             + confirm_ns
             + round((world.config.resume_s) * NS)
             + self._lie_ns(target_ns)

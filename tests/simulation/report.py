@@ -1,0 +1,73 @@
+"""What is told of a run: figures over all devices, or a failure with all that replays it."""
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from .history import History
+from .kernel import YEAR
+from .world import Outcome
+
+
+class Totals:
+    """Figures over many devices."""
+
+    def __init__(self) -> None:
+        self.devices = 0
+        self.world_ns = 0
+        self.figures: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.late_ms: list[int] = []
+
+    def add(self, outcome: Outcome) -> None:
+        self.devices += 1
+        self.world_ns += outcome.at_ns
+        self.figures.update(outcome.figures)
+        self.faults.update(outcome.faults)
+        self.late_ms.extend(outcome.late_ms[: max(0, 1_000_000 - len(self.late_ms))])
+
+    @property
+    def years(self) -> float:
+        return self.world_ns / YEAR
+
+    def lines(self, took_s: float) -> Iterable[str]:
+        yield f"{self.years:.2f} device-years on {self.devices} devices in {took_s:.0f} s"
+        yield f"  {took_s / max(self.years, 1e-9):.2f} s of real time for a device-year"
+        yield "checked:"
+        yield from (f"  {count:>12,} {name}" for name, count in sorted(self.figures.items()))
+        yield "faults injected:"
+        yield from (
+            f"  {count:>12,} {kind}" for kind, count in sorted(self.faults.items()) if count
+        )
+        if self.late_ms:
+            ordered = sorted(self.late_ms)
+            at = [ordered[min(len(ordered) - 1, len(ordered) * p // 100)] for p in (50, 99, 100)]
+            yield f"on-time fires left {at[0]} (median), {at[1]} (p99), {at[2]} (most) ms late"
+
+
+def commit() -> str:
+    """Return which code this is."""
+    root = Path(__file__).parents[2]
+
+    def git(*words: str) -> str:
+        run = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
+        return run.stdout.strip()
+
+    changed = " with changes" if git("status", "--porcelain", "--", "host", "firmware") else ""
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + changed
+
+
+def failure(device: str, outcome: Outcome) -> Iterable[str]:
+    """Return what to say of a device that broke a promise."""
+    years = outcome.at_ns / YEAR
+    yield f"VIOLATION on device {device} at commit {commit()}, after {years:.4f} years"
+    yield f"  {outcome.violation}"
+    yield f"  again: python -m tests.simulation --device {device}"
+
+
+def story(history: History) -> Iterable[str]:
+    """Return a history for a person to read."""
+    config = history.config
+    yield f"  {config}"
+    yield from (f"  {op.line()}" for op in history.ops)
