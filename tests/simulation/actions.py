@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 _YEAR_1970_NS: Final = 5 * NS
 
-# Everything that runs while it is asked for is answered by then (E35, with the slowest disk).
-_ANSWER_S: Final = 60.0
-
 
 class Actions:
     """The operations of a history, on one world."""
@@ -35,8 +32,8 @@ class Actions:
         if bridge is None or not bridge.serving or not world.awake:
             return
         context = {"skill_id": owner, "session": {"session_id": f"s{session}"}}
-        asked = Asked(verb, owner, body, context, bus, world.now())
         began_ns = world.agenda.now_ns
+        asked = Asked(verb, owner, body, context, bus, world.now(), began_ns)
         world.active()
         world.events.ask(asked)
 
@@ -46,7 +43,7 @@ class Actions:
             since_ns = began_ns - 3 * NS
             if since_ns < world.resumed_ns:
                 since_ns = world.suspended_ns - 3 * NS
-            asked.disk_trouble = world.disk.full_until_ns >= since_ns
+            asked.disk_trouble = world.disk.refuses_until_ns >= since_ns
             world.asked(asked, answer)
             world.events.answered(asked, answer)
 
@@ -211,6 +208,12 @@ class Actions:
         disk.full_until_ns = self._world.agenda.now_ns + round(for_s * NS)
         self._world.trouble_until(disk.full_until_ns)
 
+    def disk_error(self, for_s: float, chance: float) -> None:
+        disk = self._world.disk
+        disk.fail_chance = chance
+        disk.failing_until_ns = self._world.agenda.now_ns + round(for_s * NS)
+        self._world.trouble_until(disk.failing_until_ns)
+
     def disk_slow(self, for_s: float, each_s: float) -> None:
         disk = self._world.disk
         disk.slow_ns = round(each_s * NS)
@@ -345,7 +348,8 @@ class Actions:
         """Mend everything, so that whatever is due must happen."""
         world = self._world
         now_ns = world.agenda.now_ns
-        world.disk.full_until_ns = world.disk.slow_until_ns = now_ns
+        world.disk.full_until_ns = world.disk.failing_until_ns = now_ns
+        world.disk.slow_until_ns = now_ns
         world.disk.cut_next = None
         world.disk.cut_after_calls = None
         world.line.noises.clear()

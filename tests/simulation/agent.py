@@ -21,6 +21,13 @@ _MANNERS: Final = (
     *("fails", "fails", "hangs", "dies", "talks after the end"),
 )
 
+_FAULTS: Final = {
+    "fails": "agent that fails",
+    "hangs": "agent that hangs",
+    "dies": "agent that dies",
+    "talks after the end": "agent that answers again",
+}
+
 # A hanging agent is given up by its own keeper after so long.
 _HANGS_S: Final = 3600.0
 
@@ -35,7 +42,7 @@ class SimAgent:
         self.ended: Callable[[RunRequest, Outcome], None] = lambda _request, _outcome: None
         self.active: dict[str, asyncio.Future[Outcome]] = {}
         self._late: set[asyncio.Task[Any]] = set()
-        self.manners: dict[str, int] = {}
+        self.faults: dict[str, int] = dict.fromkeys(_FAULTS.values(), 0)
 
     @property
     def busy(self) -> bool:
@@ -45,7 +52,8 @@ class SimAgent:
         self._runs += 1
         draw = random.Random(f"{self._seed} run {self._runs}")
         manner = draw.choice(_MANNERS)
-        self.manners[manner] = self.manners.get(manner, 0) + 1
+        if manner in _FAULTS:
+            self.faults[_FAULTS[manner]] += 1
         self.began(request)
         stopped: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.active[request.run_id] = stopped

@@ -9,11 +9,13 @@ from wakebridge.routine.state import RunKind
 from wakebridge.service.tool_desk import ToolDesk
 
 from .kernel import NS, Violation
+from .properties import TOOL_ANSWERED, TOOL_ANSWERS
 from .schedule_model import text_of
 
 if TYPE_CHECKING:
     from .world import World
 
+_ANSWERED_NS: Final = 20 * NS
 _EXPECTED: Final = {"mcu_unavailable", "mcu_taken", "no_session", "session_ended", "wrong_status"}
 
 
@@ -25,6 +27,8 @@ class Backend:
         self._serial = 0
         self._newest: dict[int, str] = {}
         self._ids: list[str] = []
+        self._called: dict[int, int] = {}
+        """When each call that has no answer yet was made."""
 
     def _fresh(self, slot: int) -> str:
         self._serial += 1
@@ -75,7 +79,13 @@ class Backend:
         desk = ToolDesk(world.living().routines, world.clocks)
         began_ns = world.agenda.now_ns
         call = envelope.read_call(json.dumps({"input": body}).encode())
-        answer = await desk.call(call, session_id=session)
+        self._serial += 1
+        number = self._serial
+        self._called[number] = began_ns
+        try:
+            answer = await desk.call(call, session_id=session)
+        finally:
+            self._called.pop(number, None)
         said = json.loads(answer.output)
         world.note("tool", f"{body} {answer.output}")
         if answer.is_error:
@@ -86,10 +96,20 @@ class Backend:
         elif action == "list":
             world.routines.listed(said["result"])
 
+    def host_gone(self) -> None:
+        """The process that was called is gone."""
+        self._called.clear()
+
+    def unanswered(self, calm_since_ns: int) -> None:
+        """Raise when a call waits although everything was well long enough."""
+        for began_ns in self._called.values():
+            if self._world.agenda.now_ns > max(began_ns, calm_since_ns) + _ANSWERED_NS:
+                raise Violation(TOOL_ANSWERED, "a call of the tool waits")
+
     def _refused(self, error: dict[str, Any], began_ns: int) -> None:
         if error["code"] in _EXPECTED:
             return
         disk = self._world.disk
-        if error["code"] == "internal" and disk.full_until_ns >= began_ns:
+        if error["code"] == "internal" and disk.refuses_until_ns >= began_ns:
             return
-        raise Violation("R8 answers tell the truth", f"the tool refused: {error}")
+        raise Violation(TOOL_ANSWERS, f"the tool refused: {error}")

@@ -17,6 +17,7 @@ from wakewire import PAYLOAD_MAX
 
 from .kernel import MS, NS, Agenda, Planned, Violation
 from .line import SerialLine
+from .properties import FIRMWARE_ALIVE
 
 _ROOT: Final = Path(__file__).parents[2]
 for _path in (str(_ROOT / "firmware"), str(_ROOT / "tests")):
@@ -85,7 +86,13 @@ class _Select:
     poll = _Poll
 
 
-_link.select = _Select
+def _linked(reader: "_Reader", writer: "_Writer") -> Any:
+    """Return the firmware's link, on polls of ours."""
+    real, _link.select = _link.select, _Select
+    try:
+        return _link.Link(reader, writer)
+    finally:
+        _link.select = real
 
 
 class _Reader:
@@ -248,7 +255,7 @@ class SimBoard:
             boot_id,
             identity,
             self.ticks_ms,
-            _link.Link(self.reader, _Writer(self.line, self.config.native_usb)),
+            _linked(self.reader, _Writer(self.line, self.config.native_usb)),
             _wake_line.WakeLine(self._level, self.config.pulse_ms, self.config.awake_ms),
             self._save,
             self.config.save_every_ms,
@@ -325,7 +332,7 @@ class SimBoard:
         try:
             firmware.step()
         except Exception as error:
-            raise Violation("firmware keeps going", f"{error!r} in a step") from error
+            raise Violation(FIRMWARE_ALIVE, f"{error!r} in a step") from error
         finally:
             self._note_events(before)
         if firmware.link.decoder.frames - firmware.bad_payloads != requests:

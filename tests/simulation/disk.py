@@ -51,6 +51,8 @@ class Disk:
         self.folder = folder
         self.generation = 0
         self.full_until_ns = 0
+        self.failing_until_ns = 0
+        self.fail_chance = 0.0
         self.slow_until_ns = 0
         self.slow_ns = 0
         self.cut_next: str | None = None
@@ -59,6 +61,7 @@ class Disk:
         """How many more calls of the operating system the routine state gets."""
         self.faults: dict[str, int] = {
             "disk full": 0,
+            "write error": 0,
             "slow write": 0,
             "power cut in a commit": 0,
             "power cut in a file": 0,
@@ -81,8 +84,26 @@ class Disk:
         return self._agenda.now_ns < self.full_until_ns
 
     @property
+    def refuses_until_ns(self) -> int:
+        """Until when a write may fail."""
+        return max(self.full_until_ns, self.failing_until_ns)
+
+    @property
     def trouble_until_ns(self) -> int:
-        return max(self.full_until_ns, self.slow_until_ns)
+        return max(self.refuses_until_ns, self.slow_until_ns)
+
+    def fault(self) -> int:
+        """Return the number of the error that the next write meets, 0 for none."""
+        if self.full:
+            self.faults["disk full"] += 1
+            return errno.ENOSPC
+        if self._agenda.now_ns < self.failing_until_ns and self._random.random() < self.fail_chance:
+            self.faults["write error"] += 1
+            return errno.EIO
+        return 0
+
+    def draw(self, below: int) -> int:
+        return self._random.randrange(below)
 
     def delay_ns(self) -> int:
         if self._agenda.now_ns >= self.slow_until_ns:
@@ -154,6 +175,38 @@ class Disk:
         return bytes(mixed)
 
 
+_SQLITE_SAYS: Final = {
+    errno.ENOSPC: "database or disk is full",
+    errno.EIO: "disk I/O error",
+}
+_WRITES: Final = ("BEGIN", "INSERT", "DELETE", "UPDATE")
+
+
+class _FaultyDatabase:
+    """The connection of the real store: any statement of a transaction can meet the disk's mood."""
+
+    def __init__(self, real: sqlite3.Connection, disk: Disk) -> None:
+        self._real = real
+        self._disk = disk
+        self._error = 0
+        self._fails_at = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def execute(self, statement: str, *args: Any) -> sqlite3.Cursor:
+        verb = statement.split(None, 1)[0]
+        if not self._real.in_transaction and verb in _WRITES:
+            self._error = self._disk.fault()
+            self._fails_at = self._disk.draw(4) if self._error else 0
+        if self._error and (verb == "COMMIT" or verb in _WRITES):
+            if not self._fails_at or verb == "COMMIT" or verb == "UPDATE":
+                error, self._error = self._error, 0
+                raise sqlite3.OperationalError(_SQLITE_SAYS[error])
+            self._fails_at -= 1
+        return self._real.execute(statement, *args)
+
+
 class CommitWatcher(Protocol):
     """Who is told of commits."""
 
@@ -177,6 +230,7 @@ class FaultySchedules:
         self._agenda = agenda
         self._watcher = watcher
         self.real = SchedulesSqlite(disk.schedules_path)
+        setattr(self.real, "_db", _FaultyDatabase(self.real._db, disk))  # noqa: B010 - no such type
         self._image: tuple[bytes, bytes] | None = None
 
     def load(self, now_ns: int) -> Loaded:
@@ -204,18 +258,15 @@ class FaultySchedules:
         delay_ns = disk.delay_ns()
         if delay_ns:
             await asyncio.sleep(delay_ns / NS)
-        if disk.full:
-            disk.faults["disk full"] += 1
-            raise StoreError("schedules could not be stored: database or disk is full")
         cut, disk.cut_next = disk.cut_next, None
         if cut is None:
             await write()
             disk.commits += 1
             self._watcher.committed(changes, now_ns)
             return
-        disk.faults["power cut in a commit"] += 1
         before = disk._images()
         await write()
+        disk.faults["power cut in a commit"] += 1
         self._image = disk.mixed(before, disk._images(), cut)
         self._loop.dead = True
         await asyncio.Event().wait()
@@ -232,11 +283,16 @@ class FaultySchedules:
         self.real.close()
 
 
+# A call that fails is undone by the next ones. A disk that fails those too leaves either state.
+_UNDONE_IN: Final = 6
+
+
 class _FaultyOs:
     """The `os` module of `store.private_files`, on a disk with moods."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self._spared = 0
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(os, name)
@@ -250,9 +306,12 @@ class _FaultyOs:
 
     def _call(self, name: str, real: Any, args: Any, kwargs: Any) -> Any:
         disk = self._disk
-        if disk.full and name == "write":
-            disk.faults["disk full"] += 1
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._spared = max(0, self._spared - 1)
+        meets_it = name == "write" if disk.full else not self._spared
+        error = disk.fault() if meets_it else 0
+        if error:
+            self._spared = _UNDONE_IN
+            raise OSError(error, os.strerror(error))
         if disk.cut_after_calls is not None:
             disk.cut_after_calls -= 1
             if disk.cut_after_calls <= 0:

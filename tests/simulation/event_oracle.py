@@ -19,6 +19,22 @@ from .disk import Stored
 from .kernel import NS, Violation
 from .newest_past import NewestPast
 from .occurrences import Zones
+from .properties import (
+    ANSWERED,
+    ANSWERS,
+    CONTENT,
+    COUNTS,
+    DISK,
+    EARLY,
+    LOST,
+    MISFIRE,
+    OWNERS,
+    PHASE,
+    READY,
+    REFIRE,
+    TRUST,
+)
+from .repeats import Repeats
 from .schedule_model import Key, Owed, Sched
 
 State = Sched | None
@@ -26,19 +42,6 @@ State = Sched | None
 # E31, and the same again for a bridge that has just come out of trouble.
 PUNCTUAL_NS: Final = 1 * NS
 RECOVERY_NS: Final = 12 * NS
-
-REFIRE: Final = "E51 never refire"
-MISFIRE: Final = "E41 misfires are announced before the late fire"
-EARLY: Final = "E31 nothing fires before it is due"
-OWNERS: Final = "E61 one owner never sees another's"
-ANSWERS: Final = "E50 answers tell the truth"
-LOST: Final = "E31 nothing accepted is lost"
-READY: Final = "E53 ready comes before what was missed"
-COUNTS: Final = "E9 count and until are exact"
-PHASE: Final = "E6 the phase never drifts"
-TRUST: Final = "E71 an unsynchronized clock fires nothing"
-CONTENT: Final = "E30 a fire carries what was stored"
-DISK: Final = "E52 the store is the old or the new state"
 
 
 @dataclass
@@ -51,6 +54,7 @@ class Asked:
     context: dict[str, Any]
     route: str
     sent: Now
+    sent_world_ns: int
     disk_trouble: bool = False
 
 
@@ -108,6 +112,7 @@ class EventOracle:
         self._not_begun: dict[Key, list[State]] = {}
         """What may still be on the disk of schedules that have begun."""
         self.newest_past = NewestPast()
+        self.repeats = Repeats()
         self._not_moved: dict[Key, list[State]] = {}
         """What the store holds until the first commit under new zone rules."""
 
@@ -223,6 +228,7 @@ class EventOracle:
                 PHASE, f"{asked.body} was answered next {answer['next']}, not {expected}"
             )
         self.states[key] = _distinct(fitting)
+        self.repeats.accepted(key)
         self._accepted_ns[key] = self.world_ns()
 
     def _answered_cancel(self, asked: Asked, answer: dict[str, Any]) -> None:
@@ -375,6 +381,7 @@ class EventOracle:
         if not fitting:
             self._explain(key, due_ns, at)
         self._content(key, bus, message, said, fitting)
+        self.repeats.fired(key, due_ns, acknowledged=acknowledged)
         self.stats.fires += 1
         self.stats.occurrences += 1
         if announced is None:
@@ -456,6 +463,7 @@ class EventOracle:
         self._announced = None
         self._emission = None
         if crash:
+            self.repeats.crashed()
             for key, states in (*self._not_begun.items(), *self._not_moved.items()):
                 self.states[key] = _distinct(self._of(key) + states)
             unit = self._unit
@@ -502,6 +510,7 @@ class EventOracle:
                     if (each := self._accept(asked, state, now)) is not None
                 ]
             self.states[key] = _distinct(self._of(key) + done)
+            self.repeats.accepted(key)
 
     def host_loads(self, stored: Stored, zone_rules: str) -> None:
         """A new process has read the store: is it as it must be, and its clock to be believed?"""
@@ -602,6 +611,15 @@ class EventOracle:
                     f"{key} was due {model.text_of(state.next_ns)} and did not fire by "
                     f"{model.text_of(self._now().wall_ns)}: {state}",
                 )
+
+    def unanswered(self, healthy_since_ns: int, at: int) -> None:
+        """Raise when a request waits although everything was well long enough (E20, E35)."""
+        for asked in self.asked:
+            sent_ns = asked.sent_world_ns
+            calm = healthy_since_ns + RECOVERY_NS <= sent_ns
+            limit_ns = PUNCTUAL_NS if calm else RECOVERY_NS
+            if at > max(sent_ns, healthy_since_ns) + limit_ns:
+                raise Violation(ANSWERED, f"{asked.verb} {asked.body} of {asked.owner}")
 
     def next_due(self) -> int | None:
         """Return the earliest instant in wall ns among schedules that are surely there."""

@@ -102,6 +102,7 @@ _DENSE: Final = {
     "crash": 2400.0,
     "cut": 6000.0,
     "cut_file": 6000.0,
+    "disk_error": 9000.0,
     "disk_full": 7000.0,
     "disk_slow": 5000.0,
     "noise": 1800.0,
@@ -161,13 +162,14 @@ def draw(seed: str, profile: Profile) -> History:
     days = rng.uniform(*profile.days)
     config = _config(seed, days, rng, profile)
     ops: list[Op] = []
-    for kind, mean_s in sorted(profile.every_s.items()):
+    for kind, mean_s in profile.every_s.items():
+        rng = random.Random(f"{seed} {kind}")  # so that a new kind leaves the others as they were
         at_s = rng.expovariate(1 / mean_s)
         while at_s < days * 86_400:
             ops.extend(_expand(kind, round(at_s * NS), rng, config, profile))
             at_s += rng.expovariate(1 / mean_s)
     ops.sort(key=lambda op: op.at_ns)
-    first = list(_burst(NS, rng, config, profile, 6))
+    first = list(_burst(NS, random.Random(f"{seed} first"), config, profile, 6))
     return History(config, tuple(first + ops))
 
 
@@ -321,6 +323,10 @@ _ARGS: Final[dict[str, Any]] = {
     "crash": lambda rng: {"steps": rng.choice((0, rng.randrange(1, 60)))},
     "cut": lambda rng: {"how": rng.choice(("before", "torn", "torn-checkpoint", "after"))},
     "cut_file": lambda rng: {"calls": rng.randrange(1, 14)},
+    "disk_error": lambda rng: {
+        "for_s": _span(rng, 1, 600),
+        "chance": rng.choice((0.05, 0.3, 0.9)),
+    },
     "disk_full": lambda rng: {"for_s": _span(rng, 1, 600)},
     "disk_slow": lambda rng: {"for_s": _span(rng, 10, 600), "each_s": _span(rng, 0.01, 2)},
     "noise": lambda rng: {
@@ -357,7 +363,7 @@ _ARGS: Final[dict[str, Any]] = {
         "signal": rng.random() < 0.5,
     },
     "step": lambda rng: {
-        "by_s": rng.choice((-1, 1)) * _span(rng, 0.6, rng.choice((30, 7200, 86_400 * 400))),
+        "by_s": rng.choice((-1, 1)) * _span(rng, 0.6, rng.choice((30, 7200, 86_400 * 4000))),
         "back_s": _span(rng, 60, 3600),
     },
     "sync": lambda rng: {},

@@ -24,6 +24,7 @@ from .buses import SimBus
 from .disk import Disk, DocumentWatcher, FaultySchedules, WatchedRoutines
 from .kernel import Agenda, HostLoop, Violation
 from .line import SerialLine
+from .properties import ALIVE
 
 ADMINISTRATOR: Final = "admin"
 
@@ -171,6 +172,7 @@ class Bridge:
         lead_s: float,
     ) -> None:
         self.loop = HostLoop(clocks.monotonic_ns)
+        self.loop.disk_delay_ns = disk.delay_ns
         asyncio.events._set_running_loop(self.loop)
         try:
             self._build(agenda, clocks, disk, line, buses, agent, watcher, draw, lead_s)
@@ -303,8 +305,17 @@ class Bridge:
         if not task.cancelled() and task.exception() is not None:
             self.verdict = task.exception()
 
-    def loop_tasks(self) -> set[asyncio.Task[Any]]:
-        return asyncio.all_tasks(self.loop)
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """What could grow."""
+        return (
+            self.engine,
+            self.events,
+            self.routines,
+            self.supervisor,
+            self.waking,
+            self.store.real,
+        )
 
     def check(self) -> None:
         """Raise what a task of the bridge died of."""
@@ -314,12 +325,12 @@ class Bridge:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 if isinstance(error, Violation):
                     raise error
-                raise Violation("the bridge keeps going", repr(error)) from error
+                raise Violation(ALIVE, repr(error)) from error
         if self.loop.failures:
             failure = self.loop.failures[0]
             if isinstance(failure.get("exception"), Violation):
                 raise failure["exception"]
-            raise Violation("the bridge keeps going", repr(failure))
+            raise Violation(ALIVE, repr(failure))
 
     def kill(self) -> None:
         """End without a chance to do anything: SIGKILL, a power cut."""

@@ -7,9 +7,12 @@ so that a host can be killed between any two of them.
 
 import asyncio
 import asyncio.events
+import functools
 import heapq
 from collections.abc import Callable
 from typing import Any, Final
+
+from .properties import RESTS
 
 NS: Final = 1_000_000_000
 MS: Final = 1_000_000
@@ -83,6 +86,11 @@ class Agenda:
         return len(self._heap)
 
 
+def _fail(future: asyncio.Future[Any], *, error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
 class HostLoop(asyncio.BaseEventLoop):
     """An event loop that is run by the world. Nothing in it sleeps or reads a real clock."""
 
@@ -96,6 +104,8 @@ class HostLoop(asyncio.BaseEventLoop):
         self._base_ns = monotonic_ns()
         self.steps = 0
         self.crash_at_step: int | None = None
+        self.disk_delay_ns: Callable[[], int] = lambda: 0
+        """How long the disk takes for the next work that is given to a thread."""
         self.dead = False
         self.set_exception_handler(self._failed)
         self.failures: list[dict[str, Any]] = []
@@ -109,17 +119,32 @@ class HostLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]  # as loose as it is used
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> Any:
-        """Run the work inline: its thread would make the order of events a matter of chance."""
+        """Run the work inline: its thread would make the order of events a matter of chance.
+
+        On a slow disk it is heard of later: a host can die between.
+        An executor of a store's own is slowed down where that store is watched.
+        """
         future = self.create_future()
+        delay_ns = self.disk_delay_ns() if executor is None else 0
+        tell = self._carry_out(func, args)
+        if delay_ns:
+            self.call_later(delay_ns / NS, tell, future)
+        else:
+            tell(future)
+        return future
+
+    def _carry_out(
+        self, func: Callable[..., Any], args: tuple[Any, ...]
+    ) -> Callable[[asyncio.Future[Any]], None]:
+        """Do the work, and return what tells a future how it went."""
         try:
             result = func(*args)
         except PowerCut:
-            self.dead = True  # the future is never done: nobody is there to hear of it
+            self.dead = True
+            return lambda _future: None  # nobody is there to hear of it
         except Exception as error:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-        return future
+            return functools.partial(_fail, error=error)
+        return lambda future: None if future.done() else future.set_result(result)
 
     def _write_to_self(self) -> None:
         """Nothing waits for a selector here."""
@@ -143,7 +168,7 @@ class HostLoop(asyncio.BaseEventLoop):
                     self.dead = True
                 budget -= 1
                 if not budget:
-                    raise Violation("progress", "the host's loop does not come to rest")
+                    raise Violation(RESTS, "the host's loop does not come to rest")
         finally:
             asyncio.events._set_running_loop(None)
 

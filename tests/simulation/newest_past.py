@@ -7,6 +7,7 @@ along with others, leaves it open which.
 from collections.abc import Iterable
 
 from .kernel import Violation
+from .properties import NEWEST_PAST
 
 Pair = tuple[int, int]
 """The time of the newest write, and the newest fire on record."""
@@ -50,9 +51,7 @@ class NewestPast:
         """A start has read this off the store. Raises `Violation` when it cannot be."""
         fitting = {pair for pair in self._pairs if max(pair) == newest_past_ns}
         if not fitting:
-            raise Violation(
-                "E71 the newest past is what was written", f"{newest_past_ns}, not {self.instants}"
-            )
+            raise Violation(NEWEST_PAST, f"{newest_past_ns}, not {self.instants}")
         self._pairs = fitting
 
     def reset(self, now_ns: int) -> None:

@@ -24,18 +24,19 @@ from wakebridge.schedule.instants import Now
 
 from .board import SOURCE_RTC_TIMER, Expiry
 from .kernel import NS, Violation
-
-ELIGIBLE: Final = "R40 only a wake of the countdown makes work eligible"
-TOGETHER: Final = "R41 cursor and queue are saved together, before execution"
-ONCE: Final = "R47 no occurrence runs twice"
-CADENCE: Final = "R6 the phase never drifts"
-KEPT: Final = "R30 the state is the old or the new one"
-LOST: Final = "R30 no routine is lost"
-LINEAGE: Final = "R22 work goes to the newest revision of a conversation that is open"
-ALONE: Final = "R21 a conversation has one run at a time"
-WOKEN: Final = "R44 a due routine is woken for"
-STARTED: Final = "R20 what is queued is started"
-RECORDED: Final = "R23 results are kept"
+from .properties import (
+    ALONE,
+    CADENCE,
+    DUE_ROUTINE,
+    ELIGIBLE,
+    KEPT,
+    LINEAGE,
+    ONCE,
+    RECORDED,
+    ROUTINE_LOST,
+    STARTED,
+    TOGETHER,
+)
 
 _UNTIL_QUEUED_NS: Final = 20 * NS
 _RUNS_ACTIVE_MAX: Final = 4
@@ -136,7 +137,7 @@ class RoutineOracle:
     def _all_there(self, state: RoutineState) -> None:
         missing = self._acknowledged - {routine.id for routine in state.routines}
         if missing:
-            raise Violation(LOST, f"{sorted(missing)} are not in the document")
+            raise Violation(ROUTINE_LOST, f"{sorted(missing)} are not in the document")
 
     def _judge(self, old: RoutineState, new: RoutineState) -> None:
         """Hold the step from one document to the next to the requirements."""
@@ -291,7 +292,7 @@ class RoutineOracle:
         shown = {view["id"] for view in views}
         missing = self._acknowledged - shown
         if missing:
-            raise Violation(LOST, f"list does not show {sorted(missing)}")
+            raise Violation(ROUTINE_LOST, f"list does not show {sorted(missing)}")
 
     # -- what must be -----------------------------------------------------------------------------
 
@@ -303,7 +304,9 @@ class RoutineOracle:
                 continue
             due_ns = wall_to_world(routine.next_due_ns)
             if at_ns > max(due_ns, since_ns) + _UNTIL_QUEUED_NS:
-                raise Violation(WOKEN, f"{routine.id} is {(at_ns - due_ns) / NS:.0f} s overdue")
+                raise Violation(
+                    DUE_ROUTINE, f"{routine.id} is {(at_ns - due_ns) / NS:.0f} s overdue"
+                )
         if at_ns > since_ns + _UNTIL_QUEUED_NS:
             self._started(self.state)
             for run_id, (_, outcome) in self._ended.items():

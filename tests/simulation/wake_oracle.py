@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from .kernel import NS, Violation
+from .properties import ARMED, LIMIT, TAKEN, WOKEN
 
 if TYPE_CHECKING:
     from .world import World
@@ -16,11 +17,6 @@ FOREIGN_TOKENS: Final = (0x00001234, 0xFFFF0001)
 """What other programs put on the board: set by hand, and by another bridge."""
 
 _READBACK_NS: Final = 65 * NS
-
-ARMED: Final = "R44 plan and countdown agree"
-WOKEN: Final = "R5 the host is woken in time"
-TAKEN: Final = "R9 a countdown of another program is left alone"
-LIMIT: Final = "R5 a countdown is never longer than 604800 s"
 
 
 class WakeOracle:

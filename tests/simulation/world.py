@@ -20,6 +20,7 @@ from wakebridge.schedule import zones as product_zones
 from wakebridge.schedule.book import Change
 from wakebridge.schedule.instants import Now
 
+from . import bounds
 from .actions import Actions
 from .agent import SimAgent
 from .backend import Backend
@@ -32,6 +33,7 @@ from .host import Bridge, Clocks, HostLog
 from .kernel import DAY, MS, NS, Agenda, Planned, Violation
 from .line import SerialLine
 from .occurrences import Zones
+from .properties import ALIVE, DISK, FAULTLESS
 from .routine_oracle import RoutineOracle
 from .schedule_model import Sched
 from .wake_oracle import WakeOracle
@@ -107,6 +109,7 @@ class World:
         self.events.awake = lambda: self.awake
         self.log = HostLog()
         self.answers = 0
+        self.objects_most = self.bytes_most = 0
         self._checked_ns = 0
         self._in_host = False
         self.actions = Actions(self)
@@ -153,7 +156,8 @@ class World:
         self.actions.ask("list", "admin", "mqtt", {}, 0)
         self._until(self.agenda.now_ns + 60 * NS)
         if self.bridge is None or not self.bridge.serving:
-            raise Violation("the bridge keeps going", "it does not serve although all is well")
+            raise Violation(ALIVE, "it does not serve although all is well")
+        self._check_held(self.bridge)
         self.wakes.final()
 
     def _until(self, end_ns: int) -> None:
@@ -206,7 +210,7 @@ class World:
         else:
             bridge.check()
             if self.log.faults:
-                raise Violation("no fault of its own", self.log.faults[0])
+                raise Violation(FAULTLESS, self.log.faults[0])
 
     # -- the host's power -------------------------------------------------------------------------
 
@@ -229,7 +233,7 @@ class World:
         except Violation:
             raise
         except Exception as error:
-            raise Violation("E52 the store is the old or the new state", repr(error)) from error
+            raise Violation(DISK, repr(error)) from error
         self.events.host_loads(self.disk.stored(), self._zone_rules)
         self.bridge.tasks.append(self.bridge.spawn(self.bridge.start()))
         self.active()
@@ -242,12 +246,14 @@ class World:
         if bridge is None:
             return
         self.note("host", "dies")
+        self._check_held(bridge)
         for bus in self.buses:
             bus.client_gone()
         self.bridge = None
         self.suspended = False
         self.clocks.thaw()
         self.agent.host_gone()
+        self.backend.host_gone()
         self.routines.host_gone()
         self.events.host_ended(crash=True)
         bridge.kill()
@@ -259,8 +265,10 @@ class World:
         bridge = self.bridge
         assert bridge is not None
         self.note("host", "ends")
+        self._check_held(bridge)
         self.bridge = None
         self.agent.host_gone()
+        self.backend.host_gone()
         self.routines.host_gone()
         # A fire that could not be stored in the time that a stop has may come again.
         self.events.host_ended(crash=self.agenda.now_ns < self.disk.trouble_until_ns + 10 * NS)
@@ -353,8 +361,7 @@ class World:
             bridge is None
             or not bridge.serving
             or self.suspended
-            or self.disk.full
-            or self.agenda.now_ns < self.disk.slow_until_ns
+            or self.agenda.now_ns < self.disk.trouble_until_ns
             or self.disk.cut_next is not None
             or self.disk.cut_after_calls is not None
         ):
@@ -372,13 +379,17 @@ class World:
         """Look whether everything that must have happened has."""
         self.events.trusted_now()  # if it changes, what is due has the time of a recovery
         self.events.overdue(self.healthy_since, self._world_of, self.agenda.now_ns)
+        if len(self.healthy_since) == len(self.buses):
+            self.events.unanswered(max(self.healthy_since.values()), self.agenda.now_ns)
         self.wakes.check()
         if self.bridge is not None:
             self.routines.settle_doubt()
         calm_ns = self.wakes.calm_since_ns()
         if calm_ns is not None and self.awake:
             self.routines.overdue(calm_ns, self.clocks.world_of_wall, self.agenda.now_ns)
-        self._check_bounds()
+            self.backend.unanswered(calm_ns)
+        if self.bridge is not None and not self.suspended:
+            bounds.check_loop(self.bridge.loop, self.bridge.loop.timers)
 
     def _world_of(self, state: Sched) -> int:
         if state.boot_due_ns is not None:
@@ -386,15 +397,12 @@ class World:
         assert state.next_ns is not None
         return self.clocks.world_of_wall(state.next_ns)
 
-    def _check_bounds(self) -> None:
-        bridge = self.bridge
-        if bridge is None or self.suspended:
-            return
-        tasks = len(bridge.loop_tasks())
-        if tasks > 60 or bridge.loop.timers > 200:
-            raise Violation(
-                "memory and queues are bounded", f"{tasks} tasks, {bridge.loop.timers} timers"
-            )
+    def _check_held(self, bridge: Bridge) -> None:
+        """Look at what a process holds at its end, and at what it leaves on the disk."""
+        objects, held_bytes = bounds.check_memory((*bridge.parts, self.board.firmware))
+        bounds.check_files(self.disk.folder)
+        self.objects_most = max(self.objects_most, objects)
+        self.bytes_most = max(self.bytes_most, held_bytes)
 
     def use_zones(self, directory: Path, zones: Zones) -> None:
         """The next process finds this release of the zone rules."""
@@ -510,12 +518,14 @@ class World:
 
     def _outcome(self, violation: Violation | None) -> Outcome:
         faults = dict(self.faults)
-        for more in (self.line.faults, self.disk.faults, *(bus.faults for bus in self.buses)):
+        sources = [self.line.faults, self.disk.faults, self.agent.faults]
+        for more in (*sources, *(bus.faults for bus in self.buses)):
             for kind, count in more.items():
                 faults[kind] = faults.get(kind, 0) + count
         stats = self.events.stats
         figures = {
             "fires": stats.fires,
+            "repeats after a crash": self.events.repeats.count,
             "late fires": stats.late_fires,
             "misfire reports": stats.missed,
             "occurrences checked": stats.occurrences,
