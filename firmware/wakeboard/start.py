@@ -5,6 +5,7 @@ Nothing here may keep the board from answering: what cannot be had is reported a
 
 import gc
 import sys
+from errno import ENOENT
 
 from micropython import const
 
@@ -43,7 +44,7 @@ def start() -> Firmware:
 
 
 def _assemble(port):
-    settings, faults = config.parse(_text("board.json"))
+    settings, faults = config.parse(_configuration())
     try:
         streams = port.streams(settings)
     except Exception:
@@ -86,12 +87,13 @@ def _assemble(port):
     return live
 
 
-def _text(path):
+def _configuration():
+    """The text of board.json; one that cannot be read is empty, which is a fault, unlike none."""
     try:
-        with open(path) as file:
+        with open("board.json") as file:
             return file.read()
-    except OSError:
-        return "{}"
+    except Exception as error:  # not UTF-8, longer than the heap, a directory
+        return "{}" if error.args[:1] == (ENOENT,) else ""
 
 
 def _identity(port, boot_id, faults):

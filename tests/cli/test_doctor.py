@@ -279,7 +279,7 @@ async def test_a_faulty_board_configuration_and_a_countdown_of_somebody_else_r9(
     await bridge.said("board up", after=mark)
     await bridge.said("countdown", after=mark)
     odd = await examine(wakebridge)
-    odd.found("board", "pulse_ms: not usable", "board.json", "warn")
+    odd.found("board", "pulse_ms: must be 10 to 3000", "board.json", "warn")
     odd.found("countdown", "independently programmed", "wakebridge board timer")
 
 

@@ -1,9 +1,12 @@
 """The board's own settings: a wrong one is named, and costs the board nothing else."""
 
 import json
+import re
 
 import pytest
 from wakeboard import config
+
+from micropython_runner import BUILDS, FIRMWARE, Build, run
 
 DEFAULTS, _ = config.parse("{}")
 
@@ -42,40 +45,59 @@ def test_every_setting_can_be_set() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("name", "value", "wanted"),
     [
-        ("wake_pin", [15]),
-        ("wake_pin", 1.5),
-        ("wake_active", "LOW"),
-        ("wake_active", None),
-        ("pulse", True),
-        ("pulse_ms", 9),
-        ("pulse_ms", 3001),
-        ("pulse_ms", "200"),
-        ("pulse_ms", True),
-        ("awake_window_s", 0),
-        ("backup_interval_s", -1),
-        ("stream", {"uart": 1}),
-        ("sleep", "deep"),
-        ("pluse_ms", 200),
+        ("wake_pin", [15], "a number or a name"),
+        ("wake_pin", 1.5, "a number or a name"),
+        ("wake_active", "LOW", "low or high"),
+        ("wake_active", None, "low or high"),
+        ("pulse", True, "asleep or always"),
+        ("pulse_ms", 9, "10 to 3000"),
+        ("pulse_ms", 3001, "10 to 3000"),
+        ("pulse_ms", "200", "10 to 3000"),
+        ("pulse_ms", True, "10 to 3000"),
+        ("awake_window_s", 0, "5 to 600"),
+        ("backup_interval_s", -1, "0 to 3600"),
+        ("stream", {"uart": 1}, "repl or uart:ID:BAUD"),
+        ("stream", 1, "repl or uart:ID:BAUD"),
+        ("sleep", "deep", "off or light"),
     ],
 )
-def test_wrong_value_is_named_and_its_default_stands(name: str, value: object) -> None:
+def test_wrong_value_is_named_with_what_would_be_right(
+    name: str, value: object, wanted: str
+) -> None:
     settings, faults = parse(**{name: value})
     assert settings == DEFAULTS
-    assert faults == [name + ": not usable"]
+    assert faults == [f"{name}: must be {wanted}"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '"pulse"', "\x00", "{'pulse': 1}"])
 def test_file_that_is_no_object_is_one_fault(text: str) -> None:
-    assert config.parse(text) == (DEFAULTS, ["board.json: no JSON object"])
+    assert config.parse(text) == (DEFAULTS, ["board.json: not a JSON object"])
 
 
 def test_one_wrong_value_leaves_the_others() -> None:
     settings, faults = parse(pulse_ms=1, wake_pin=3, colour="red")
     assert settings["wake_pin"] == 3
-    assert faults == ["colour: not usable", "pulse_ms: not usable"]
+    assert faults == ["colour: no such setting", "pulse_ms: must be 10 to 3000"]
 
 
-def test_name_of_any_length_stays_short() -> None:
-    assert len(parse(**{"x" * 500: 1})[1][0]) <= 40
+NAMES = [
+    *('"pluse_ms"', '"%s"' % ("x" * 500), '"%s"' % ("\U0001d11e" * 30), '"\\u0007\\n"', '""'),
+    *("15", "null", "1.5", "false", '"\\ud800"'),
+]
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
+def test_any_name_is_one_short_fault_for_hello(build: Build) -> None:
+    """On a board, whose JSON takes numbers for names and half a surrogate pair for text."""
+    script = (
+        "from wakeboard import config\n"
+        f"for name in {NAMES!r}:\n"
+        "    settings, faults = config.parse('{%s: 1, \"pulse_ms\": 300}' % name)\n"
+        "    print(settings['pulse_ms'], faults)"
+    )
+    printed = run(build, script, path=[FIRMWARE]).splitlines()
+    for name, line in zip(NAMES, printed, strict=True):
+        fault = re.fullmatch(r"300 \['([ -~]{0,20}): no such setting'\]", line)
+        assert fault is not None, (name, line)

@@ -167,7 +167,7 @@ async def test_settings_that_fill_hello_are_cut_there(desk: DeskBoard) -> None:
     with DeskLink(desk.port) as link:
         faults = (await link.hello()).config_faults
     assert faults
-    assert faults == [f"setting_number_{at:02}: not usable" for at in range(len(faults))]
+    assert faults == [f"setting_number_{at:02}: no such setting" for at in range(len(faults))]
 
 
 def test_no_frame_is_lost_in_ten_thousand_exchanges_amid_noise(tmp_path: Path) -> None:
