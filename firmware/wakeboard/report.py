@@ -26,6 +26,8 @@ _LAST_WAKES = const(5)
 _SELFTEST_MS = const(2000)
 _SELFTEST_ERROR_MS = const(20)  # more than any port's loop needs to notice a deadline
 _HEAP_LOW = const(4096)
+_QUIET_S = const(60)  # a bridge that runs greets a board within seconds
+_NO_LINE = const("none: wake_pin is not set or not usable")
 
 
 def show():
@@ -51,7 +53,7 @@ def selftest():
         _line("wake line", "one pulse of %d ms: watch the host" % line.pulse_ms)
         line.set(1)
     else:
-        _line("wake line", "none: wake_pin is not set")
+        _line("wake line", _NO_LINE)
     trial = Countdown(firmware.ticks_ms())
     trial.set(1, _SELFTEST_MS, 0)
     began_us = time.ticks_us()
@@ -61,8 +63,12 @@ def selftest():
     error_ms = time.ticks_diff(time.ticks_us(), began_us) / 1000 - _SELFTEST_MS
     _line("countdown", "%d ms took %+.1f ms more" % (_SELFTEST_MS, error_ms))
     _line("", "the host's own goes on: " + _countdown(firmware.countdown))
-    passed = -2 <= error_ms <= _SELFTEST_ERROR_MS
-    print("selftest passed" if passed else "selftest FAILED: this board's clock is not usable")
+    if not -2 <= error_ms <= _SELFTEST_ERROR_MS:
+        print("selftest FAILED: this board's clock is not usable")
+    elif not line.level:
+        print("selftest FAILED: there is no wake line")
+    else:
+        print("selftest passed")
     _run_on(firmware)
 
 
@@ -108,11 +114,11 @@ def _lines(firmware):
     yield "countdown", _countdown(countdown)
     for seq in range(log.last_seq, max(log.oldest_seq(), log.last_seq - _LAST_WAKES + 1) - 1, -1):
         yield "wake", _wake(log.read(seq))
-    pulse = "%d ms" % line.pulse_ms if line.level else "no line"
     host = "host is awake" if line.awake_left_ms else "host not heard lately"
     if not line.awake_ms:
-        host = "awake or not"
-    yield "wake line", "%s, %d pulses; %s" % (pulse, line.pulses, host)
+        host = "pulsed whether the host is awake or not"
+    pulses = "%d ms, pulses so far: %d; %s" % (line.pulse_ms, line.pulses, host)
+    yield "wake line", pulses if line.level else _NO_LINE
     yield (
         "link in",
         "%d frames, %d CRC errors, %d overruns, %d malformed, %d no request"
@@ -143,6 +149,10 @@ def _advice(firmware):
     decoder = link.decoder
     if firmware.faults:
         yield "correct board.json: what is named above stands at its default"
+    if not firmware.line.level:
+        yield "set wake_pin in board.json: without a wake line nothing wakes the host"
+    if not decoder.frames and firmware.countdown.s > _QUIET_S:
+        yield "check that the bridge runs, and its cable: it was not heard since this boot"
     broken = decoder.crc_errors + decoder.overlong + decoder.malformed
     if broken > 10 and broken * 100 > decoder.frames:
         yield "check cable, ground and baud rate: %d broken frames" % broken

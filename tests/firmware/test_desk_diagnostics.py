@@ -127,6 +127,28 @@ async def test_without_resume_it_says_what_it_did_and_starts_the_firmware(
         assert 50_000 < state.remaining_ms <= 60_000
 
 
+async def test_a_board_that_cannot_wake_its_host_is_not_healthy(desk: DeskBoard) -> None:
+    take_the_line = "from wakeboard.loop import Firmware; Firmware.live.line.level = None"
+    assert (await mpremote(desk.port, "resume", "exec", take_the_line)).code == 0
+    ran = await mpremote(desk.port, *DIAG)
+    check_report(ran)
+    assert "wake line   none: wake_pin is not set" in ran.output
+    assert "to do       set wake_pin in board.json" in ran.output
+    assert "looks healthy" not in ran.output
+    assert "selftest FAILED: there is no wake line" in (await mpremote(desk.port, *SELFTEST)).output
+
+
+async def test_a_bridge_that_was_never_heard_is_told(desk: DeskBoard) -> None:
+    an_hour = "from wakeboard.loop import Firmware; Firmware.live.countdown.s += 3600"
+    assert (await mpremote(desk.port, "resume", "exec", an_hour)).code == 0
+    ran = await mpremote(desk.port, *DIAG)
+    check_report(ran)
+    assert "to do       check that the bridge runs" in ran.output
+    with DeskLink(desk.port) as link:
+        await link.hello()
+    assert "looks healthy" in (await mpremote(desk.port, *DIAG)).output
+
+
 async def test_configuration_faults_are_told_and_the_board_answers(tmp_path: Path) -> None:
     async with DeskBoard(tmp_path / "desk") as desk:
         settings = '{"pulse_ms": 5, "wake_pin": 99, "stream": "uart:7:9600", "pluse": 1}'
@@ -135,8 +157,8 @@ async def test_configuration_faults_are_told_and_the_board_answers(tmp_path: Pat
         with DeskLink(desk.port) as link:
             faults = (await link.hello()).config_faults
             assert set(faults) == {
-                "pluse: not usable",
-                "pulse_ms: not usable",
+                "pluse: no such setting",
+                "pulse_ms: must be 10 to 3000",
                 "stream: not on this board",
             }
         ran = await mpremote(desk.port, *DIAG)
@@ -147,7 +169,63 @@ async def test_configuration_faults_are_told_and_the_board_answers(tmp_path: Pat
         assert "looks healthy" not in ran.output
 
 
+@pytest.mark.parametrize(
+    "content", [b'{"pulse": "\xff"}', b'{15: "wake_pin"}', b"{" * 4096, None], ids=repr
+)
+async def test_a_board_answers_whatever_its_configuration_is(
+    content: bytes | None, tmp_path: Path
+) -> None:
+    async with DeskBoard(tmp_path / "desk") as desk:
+        path = desk.flash / "board.json"
+        path.unlink()
+        if content is None:
+            path.mkdir()
+        else:
+            path.write_bytes(content)
+        await desk.hard_reset()
+        with DeskLink(desk.port) as link:
+            faults = (await link.hello()).config_faults
+            assert len(faults) == 1
+        ran = await mpremote(desk.port, *DIAG)
+        check_report(ran)
+        assert faults[0] in ran.output
+
+
 async def test_documented_commands_are_the_tested_ones() -> None:
     text = (FIRMWARE / "README.md").read_text()
     for command in (DIAG, SELFTEST):
         assert f'mpremote {command[0]} {command[1]} "{command[2]}"' in text
+
+
+def shape(line: str) -> str:
+    """A line of the report without its numbers; of a line of names, its first column alone."""
+    column = line[:12].strip()
+    if column in ("firmware", "board", "boot", "countdown", "wake", "clock"):
+        return column
+    return re.sub(r"[0-9]+", "#", line)
+
+
+async def test_the_readme_shows_what_is_printed(desk: DeskBoard) -> None:
+    text = (FIRMWARE / "README.md").read_text()
+    shown = text.split('$ mpremote resume exec "import wakeboard.diag"\n')[1].split("\n\n")[0]
+    (desk.flash / "board.json").unlink()
+    await desk.hard_reset()
+    with DeskLink(desk.port) as link:
+        await link.timer(messages.timer_set, TOKEN, 10)
+        await link.until(lambda: any(event.token == TOKEN for event in link.events), 5)
+        await link.timer(messages.timer_set, TOKEN, 60_000)
+    ran = await mpremote(desk.port, *DIAG)
+    assert list(map(shape, ran.output.splitlines())) == [
+        shape(line.removeprefix("    ")) for line in shown.splitlines()
+    ]
+
+
+async def test_settings_are_copied_as_the_readme_says(desk: DeskBoard, tmp_path: Path) -> None:
+    command = "mpremote fs cp board.json :board.json + reset"
+    assert f"    {command}\n" in (FIRMWARE / "README.md").read_text()
+    (tmp_path / "board.json").write_text('{"pulse_ms": 20}')
+    boots = desk.boots
+    arguments = command.replace("board.json :", f"{tmp_path}/board.json :").split()[1:]
+    assert (await mpremote(desk.port, *arguments)).code == 0
+    await desk.until_boot(boots + 2)  # mpremote resets the board before the first command
+    assert "wake line   20 ms" in (await mpremote(desk.port, *DIAG)).output
