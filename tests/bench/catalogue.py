@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from bench import fires, floors, kills, load, requests, slow_disk, start
+from bench import fires, floors, kills, load, requests, slow_disk, start, virtual_day
 from bench.apscheduler_peer import APSCHEDULER
 from bench.report import Table
 from bench.sizes import Size
@@ -26,6 +26,7 @@ MEASUREMENTS: Final[dict[str, Measurement]] = {
     "load": load.load,
     "rush": load.rush,
     "idle": load.idle,
+    "virtual-day": virtual_day.virtual_day,
 }
 
 

@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+import aiohttp
+
 from bench.fires import OURS_MQTT, REFERENCE, STOCK, accept_storm, storm_figures
 from bench.ovos_stage import LegacyComponent, OvosComponent, ovos_stage
 from bench.report import OURS, Row, Table, Value, figure, median_of, quantile
@@ -24,6 +26,7 @@ from bench.stage import (
     read_answer,
     schedule,
 )
+from brokers import free_port
 from ovos_envs import PRERELEASE, STABLE
 from plain_bridge import PlainBridge
 from wakebridge.simboard import DeskBoard
@@ -138,6 +141,14 @@ def _written(pid: int) -> int:
     raise AssertionError("no write_bytes")
 
 
+async def _frames(http_port: int) -> int:
+    """Return how many frames the bridge and its board have exchanged."""
+    url = f"http://127.0.0.1:{http_port}/api/health"
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        link = (await response.json())["board"]["link"]
+    return int(link["requests"]) + int(link["frames"])
+
+
 async def _at_rest(pid: int, seconds: float) -> dict[str, Value]:
     cpu, wakeups, written = cpu_s(pid), _wakeups(pid), _written(pid)
     await asyncio.sleep(seconds)
@@ -151,11 +162,16 @@ async def _at_rest(pid: int, seconds: float) -> dict[str, Value]:
 async def _our_rest(directory: Path, size: Size) -> dict[str, Value]:
     """Watch a bridge with a board, a broker and 100 schedules that are far away."""
     component = MqttComponent()
+    http_port = free_port()
     async with DeskBoard(directory / "board") as board:
         with broker(directory / "broker") as running:
             bridge = PlainBridge(
                 directory / "bridge",
-                {"mqtt": {"port": running.port}, "board": {"port": str(board.port)}},
+                {
+                    "mqtt": {"port": running.port},
+                    "http": {"port": http_port},
+                    "board": {"port": str(board.port)},
+                },
             )
             bridge.start()
             try:
@@ -164,7 +180,10 @@ async def _our_rest(directory: Path, size: Size) -> dict[str, Value]:
                 for number in range(size.few):
                     await schedule(component, f"s{number}", at=ahead(86_400 + number))
                 await asyncio.sleep(min(_SETTLE_S, size.idle_s))
-                return await _at_rest(bridge.pid, size.idle_s)
+                frames = await _frames(http_port)
+                used = await _at_rest(bridge.pid, size.idle_s)
+                frames = await _frames(http_port) - frames
+                return {**used, "frames/min": 60 * frames / size.idle_s}
             finally:
                 component.close()
                 bridge.stop()

@@ -32,6 +32,8 @@ class Size:
     rush: int
     """Schedules due in one second under load."""
     idle_s: float
+    days: int
+    """Simulated days."""
 
 
 TINY = Size(
@@ -52,6 +54,7 @@ TINY = Size(
     load_s=0.3,
     rush=30,
     idle_s=0.5,
+    days=1,
 )
 """To see that every benchmark runs. Its figures mean nothing."""
 
@@ -73,6 +76,7 @@ SHORT = Size(
     load_s=10.0,
     rush=10_000,
     idle_s=20.0,
+    days=3,
 )
 """The figures of the promises in some minutes."""
 
@@ -94,6 +98,7 @@ FULL = Size(
     load_s=60.0,
     rush=10_000,
     idle_s=60.0,
+    days=5,
 )
 """The same with more of everything, and the whole minute of load."""
 
