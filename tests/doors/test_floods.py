@@ -16,7 +16,7 @@ import pytest
 
 from bridges import BridgeProcess, Owner
 from brokers import Mosquitto, MosquittoFactory
-from doors.vital_signs import rss_bytes, watched
+from doors.vital_signs import end, rss_bytes, watched
 from ovos_envs import STABLE
 from ovos_processes import Listener, OvosBus
 
@@ -60,9 +60,7 @@ async def bear(
         await asyncio.sleep(FLOOD_S)
         due = await owner.schedule("while", **{"in": {"seconds": 0.5}})
         await owner.until(lambda: bool(owner.fires_of("while")), 5)
-    for flood in floods:
-        flood.cancel()
-    await asyncio.gather(*floods, return_exceptions=True)
+    await end(floods)
     grown = rss_bytes(bridge.pid) - before
     print(f"{signs}, {grown / MIB:+.1f} MiB")
     fired = owner.fires_of("while")[0]

@@ -13,14 +13,15 @@ import pytest
 from bridges import BridgeProcess, Journal, Owner
 from brokers import MosquittoFactory
 from doors.possessed_board import SPELLS, NeverExpires, PossessedFirmware, Spell
-from doors.vital_signs import cpu_s, rss_bytes, watched
+from doors.vital_signs import cpu_s, end, rss_bytes, watched
 from firmware_board import PtyBoard
 
 MIB = 1 << 20
 SPELL_S = 0.8
 
 # What one spell may cost: an answer over HTTP and over MQTT, growth, and lines of log a second. We
-# change the plan 20 times a second ourselves, and each change may print what it is and two states.
+# change the plan 20 times a second and read the countdown 50 times; each change may print what it
+# is and two states, and each reading a state, if the board says another one every time.
 HTTP_S = 0.5
 MQTT_S = 1.0
 GROWTH_BYTES = 12 * MIB
@@ -117,14 +118,13 @@ async def poked(bridge: BridgeProcess, owner: Owner) -> AsyncIterator[None]:
     async def ask() -> None:
         while True:
             await bridge.tool(action="list")
+            await asyncio.sleep(0.02)
 
     poking = [asyncio.create_task(change()), asyncio.create_task(ask())]
     try:
         yield
     finally:
-        for task in poking:
-            task.cancel()
-        await asyncio.gather(*poking, return_exceptions=True)
+        await end(poking)
 
 
 async def believed_again(bridge: BridgeProcess) -> None:

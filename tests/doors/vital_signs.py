@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +22,19 @@ def rss_bytes(pid: int) -> int:
 def cpu_s(pid: int) -> float:
     """Return the processor time a process has used."""
     return time.clock_gettime(~pid << 3 | 2)  # the kernel's clock id of another process
+
+
+async def end(tasks: Sequence[asyncio.Task[None]]) -> list[BaseException | None]:
+    """End tasks that never end by themselves, and return what each raised.
+
+    Before Python 3.12 `asyncio.wait_for`, which the MQTT library uses, loses a cancellation that
+    comes together with its result: so each is cancelled until it is gone.
+    """
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=0.2)
+    return await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass
@@ -61,8 +74,6 @@ async def watched(bridge: BridgeProcess, owner: Owner) -> AsyncIterator[Signs]:
     try:
         yield signs
     finally:
-        for task in asking:
-            task.cancel()
-        for result in await asyncio.gather(*asking, return_exceptions=True):
+        for result in await end(asking):
             if not isinstance(result, asyncio.CancelledError):
                 raise result if isinstance(result, BaseException) else AssertionError(result)
