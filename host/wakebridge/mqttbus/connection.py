@@ -9,6 +9,7 @@ import contextlib
 import logging
 import math
 import secrets
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Final, NoReturn
 
@@ -38,6 +39,14 @@ suspend the host's end of a connection can outlive the broker's."""
 _FINAL_REFUSALS: Final = frozenset({0x87, 0x90, 0x95, 0x99})
 """PUBACK codes that will be the same the next time: not authorized, topic name invalid, packet too
 large, payload format invalid (MQTT 5 section 3.4.2.1). A broker of 3.1.1 has no way to refuse."""
+
+SUSPECT_BYTES: Final = 65_536
+"""A message from this size on may be the reason why a broker hangs up: one of 3.1.1 has no other
+way to say that it is too large. The smallest limit of a broker we know is twice that."""
+
+HANG_UPS_MAX: Final = 3
+"""After so many connections in a row that ended while the same large message was on its way, it is
+taken for the reason: sent for ever, it would hold up all the others for ever (E35)."""
 
 _log = logging.getLogger(__name__)
 
@@ -106,6 +115,10 @@ class MqttConnection:
         self._calls: set[asyncio.Timeout] = set()
         self._reading: asyncio.Timeout | None = None
         self._trouble = ""
+        self._large: list[int] = []  # the sizes of the large messages on their way
+        self._lost_bytes = 0  # the largest of them when the last connection ended
+        self._hang_ups: Counter[int] = Counter()
+        self._too_large_bytes: int | None = None
 
     @property
     def speaks_5(self) -> bool:
@@ -156,13 +169,15 @@ class MqttConnection:
         client = self._client
         if client is None:
             raise BusUnavailable("not connected to the MQTT broker")
+        if self._too_large_bytes is not None and len(payload) >= self._too_large_bytes:
+            raise Undeliverable(f"the broker hangs up on messages of {len(payload)} bytes")
         if len(topic) > TOPIC_BYTES_MAX or len(topic.encode()) > TOPIC_BYTES_MAX:
             raise Undeliverable(f"the topic is longer than {TOPIC_BYTES_MAX} bytes")
         properties = None
         if self.speaks_5:
             properties = publish_properties(response_topic, correlation, expiry_s)
         try:
-            async with self._call(client):
+            async with self._watched(topic, payload), self._call(client):
                 said = await client.publish_confirmed(
                     topic, payload, retain=retain, properties=properties
                 )
@@ -174,6 +189,38 @@ class MqttConnection:
                 raise Undeliverable(reason)
             self.reconnect(reason)
             raise BusUnavailable(reason)
+
+    @contextlib.asynccontextmanager
+    async def _watched(self, topic: str, payload: bytes) -> AsyncIterator[None]:
+        """Find out whether connections end again and again because of this message."""
+        size = len(payload)
+        if size < SUSPECT_BYTES:
+            yield
+            return
+        self._large.append(size)
+        try:
+            yield
+            self._hang_ups.clear()
+        except BusUnavailable:
+            if size >= max(self._lost_bytes, *self._large):
+                self._suspect(topic, payload)
+            raise
+        finally:
+            self._large.remove(size)
+
+    def _suspect(self, topic: str, payload: bytes) -> None:
+        """Note that a connection ended while this was the largest message on its way."""
+        which = hash((topic, payload))
+        self._hang_ups = Counter({which: self._hang_ups[which] + 1})
+        if self._hang_ups[which] >= HANG_UPS_MAX:
+            self._too_large_bytes = len(payload)
+            _log.error(
+                "the broker hung up %d times on a message of %d bytes to %s: none of that size is"
+                " sent any more",
+                HANG_UPS_MAX,
+                len(payload),
+                topic,
+            )
 
     async def subscribe(self, topic_filter: str, callback: Callback, *, qos: int = 1) -> None:
         """Have every message that a filter covers handed to `callback`, also after reconnects.
@@ -252,6 +299,7 @@ class MqttConnection:
     async def _end(self, client: BrokerClient, *tasks: asyncio.Task[None]) -> tuple[bool, str]:
         """Tear one connection down; raise what was no trouble of the connection but a defect."""
         self._client = None
+        self._lost_bytes = max(self._large, default=0)
         was_up = self._up.is_set()
         self._up.clear()
         now_s = asyncio.get_running_loop().time()

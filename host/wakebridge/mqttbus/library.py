@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 from aiomqtt import Client, Message, MqttCodeError, MqttError, ProtocolVersion, Will
 from paho.mqtt.client import (
     MQTT_CLEAN_START_FIRST_ONLY,
+    ConnectFlags,
     DisconnectFlags,
     MQTTMessage,
     MQTTMessageInfo,
@@ -38,6 +39,17 @@ _DISCONNECT_TIMEOUT_S: Final = 1.0
 _NODELAY: Final = ((socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),)
 """Without it Nagle's algorithm and delayed ACKs hold every small packet back for 40 ms."""
 
+_PACKET_TOO_LARGE: Final = 0x95
+
+_HEAD_BYTES_MAX: Final = 9
+"""Of a PUBLISH with QoS 1, besides topic, properties and payload: the packet's type, its length,
+the topic's length and the packet's number (MQTT 5 section 3.3)."""
+
+# Mosquitto refuses a message that is too large with a code that MQTT 5 does not have for a PUBACK.
+# The library would take that for a broken connection, and the message would break the next one.
+for _packet_types in ReasonCode.names[_PACKET_TOO_LARGE].values():
+    _packet_types.append(PacketTypes.PUBACK)
+
 _log = logging.getLogger(__name__)
 
 
@@ -60,8 +72,9 @@ class BrokerClient(Client):
     """The library's client, with what it does not tell and what it does too late.
 
     It ends its attempt to connect when the broker hangs up; the original waits its whole time limit
-    for an answer on a connection that it knows is closed, and then calls that a time-out. And it
-    says when the broker refused a publication, which the original takes for accepted.
+    for an answer on a connection that it knows is closed, and then calls that a time-out. It says
+    when the broker refused a publication, which the original takes for accepted. And it sends
+    nothing that is larger than the broker has said it takes, for which brokers hang up.
     """
 
     def __init__(
@@ -82,11 +95,17 @@ class BrokerClient(Client):
         self._thread = threading.get_ident()
         self._publishing = False
         self._watched = False
+        self._packet_bytes_max: int | None = None
 
     async def publish_confirmed(
         self, topic: str, payload: bytes, *, retain: bool, properties: Properties | None
     ) -> ReasonCode:
         """Publish with QoS 1; return what the PUBACK says. Raise MqttError or ValueError."""
+        limit = self._packet_bytes_max
+        extra = 1 if properties is None else len(properties.pack())  # type: ignore[no-untyped-call]  # unannotated in the library
+        size = _HEAD_BYTES_MAX + len(topic.encode()) + extra + len(payload)
+        if limit is not None and size > limit:
+            raise ValueError(f"a message of {size} bytes, and the broker takes {limit}")
         async with self._slots:
             info = self._publish_now(topic, payload, retain, properties)
             if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
@@ -174,6 +193,17 @@ class BrokerClient(Client):
         """
         while self._client.loop_misc() == MQTTErrorCode.MQTT_ERR_SUCCESS:  # noqa: ASYNC110 - a poll
             await asyncio.sleep(self._client.keepalive / 6)
+
+    def _on_connect(
+        self,
+        client: PahoClient,
+        userdata: object,
+        flags: ConnectFlags,
+        reason_code: ReasonCode,
+        properties: Properties | None = None,
+    ) -> None:
+        self._packet_bytes_max = getattr(properties, "MaximumPacketSize", None)
+        super()._on_connect(client, userdata, flags, reason_code, properties)
 
     def _on_publish(
         self,

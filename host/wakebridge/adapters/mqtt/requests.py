@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -201,22 +201,28 @@ class RequestDesk:
     ) -> None:
         message_type = _TYPES.get(address.verb, f"ovos.scheduler.{address.verb}")
         reply_to = self._reply_to(address, received)
-        payload = msgspec.json.encode(
-            {
-                "type": message_type + RESPONSE_SUFFIX,
-                "data": data,
-                "context": answer_context(context),
-            }
-        )
+        message: dict[str, object] = {
+            "type": message_type + RESPONSE_SUFFIX,
+            "data": data,
+            "context": answer_context(context),
+        }
         try:
             async with asyncio.timeout(ANSWER_HOLD_S):
-                await self._publish_until_confirmed(reply_to, payload)
+                try:
+                    await self._publish_until_confirmed(reply_to, message)
+                except Undeliverable as error:
+                    # A `list` can be larger than what the broker takes; its asker is told.
+                    message["data"] = refusal("internal", f"the answer cannot be sent: {error}")
+                    await self._publish_until_confirmed(reply_to, message)
         except TimeoutError:
             _log.warning("an answer to %s was lost with the connection", address.level)
         except Undeliverable as error:
             _log.warning("an answer to %s cannot be sent: %s", address.level, error)
 
-    async def _publish_until_confirmed(self, reply_to: _ReplyTo, payload: bytes) -> None:
+    async def _publish_until_confirmed(
+        self, reply_to: _ReplyTo, message: Mapping[str, object]
+    ) -> None:
+        payload = msgspec.json.encode(message)
         while True:
             with contextlib.suppress(BusUnavailable):
                 await self._connection.publish(
