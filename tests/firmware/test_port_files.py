@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from board_stubs import stubs
-from micropython_runner import FIRMWARE, PROTOCOL, ROOT, executable
+from micropython_runner import FIRMWARE, PROTOCOL, ROOT, TESTS, WASM, executable, run
 
 WAKEBOARD: Final = FIRMWARE / "wakeboard"
 PORTS: Final = ("esp32", "mimxrt", "rp2", "samd", "stm32", "unix")
@@ -48,6 +48,31 @@ def test_nothing_else_knows_a_port_by_name() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             word = node.value if isinstance(node, ast.Constant) else getattr(node, "id", "")
             assert word not in PORTS, (path.name, word)
+
+
+def test_a_port_without_a_file_gets_what_is_there() -> None:
+    """Nothing is asked of `machine` that may be missing; the checkpoint goes to a file."""
+    machine = (TESTS / "firmware/stub_machine.py").read_text()
+    script = """
+for name in ("reset_cause", "unique_id", "mem_backup"):
+    delattr(machine, name)
+from wakeboard.start import start
+live = start()
+live.countdown.set(7, 1000, 0)
+live.save()
+print(live.identity[1:4], live.identity[5], live.identity[7:9])
+print(len(open("wakeboard.bak", "rb").read()), live.save_errors)
+"""
+    output = run(
+        WASM,
+        "import gc, json, struct, binascii, time\n" + machine,
+        script,
+        path=[FIRMWARE, PROTOCOL],
+        files={"board.json": b"{}"},
+    )
+    identity, saved = output.splitlines()
+    assert identity == "['webassembly', 'JS with Emscripten', b''] 0 [0, []]"
+    assert saved == "12 0"
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -54,6 +54,7 @@ def heap_of_a_started_board(port: str, path: list[Path]) -> int:
         "print(gc.mem_alloc() - before)",
         "print(live.identity[1], live.boot_id)",
         path=path,
+        files={"board.json": b"{}"},
     )
     size, identity = output.split("\n", 1)
     assert identity.strip() == f"{port} b'bootboot'"

@@ -45,8 +45,8 @@ class Port:
     ticks_ms = staticmethod(time.ticks_ms)
 
     def unique_id(self):
-        """The chip's id, at most 16 bytes."""
-        return machine.unique_id()[:16]
+        """The chip's id, at most 16 bytes; empty when there is none."""
+        return machine.unique_id()[:16] if hasattr(machine, "unique_id") else b""
 
     def model(self):
         """The board's name, at most 32 characters."""
@@ -58,10 +58,11 @@ class Port:
 
     def reset_cause(self):
         """Why the board started, in the wire's numbers; 0 when it does not tell."""
-        cause = machine.reset_cause()
-        for code, name in enumerate(_RESETS):
-            if getattr(machine, name, None) == cause:
-                return code
+        if hasattr(machine, "reset_cause"):
+            cause = machine.reset_cause()
+            for code, name in enumerate(_RESETS):
+                if getattr(machine, name, None) == cause:
+                    return code
         return 0
 
     def store(self):

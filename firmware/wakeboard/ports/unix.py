@@ -55,14 +55,6 @@ class Port(ports.Port):
             except (OSError, ValueError):
                 pass  # it is being written: the rate stays as it was
 
-    def unique_id(self):
-        """The desk's, where it gives one."""
-        return machine.unique_id() if hasattr(machine, "unique_id") else b"desk"
-
-    def reset_cause(self):
-        """The desk's, where it tells one."""
-        return super().reset_cause() if hasattr(machine, "reset_cause") else 0
-
     def other_store(self):
         """The file of the desk's backup memory, which wears nothing."""
         path = os.getenv("WAKEBOARD_BACKUP")
