@@ -85,6 +85,12 @@ SEED ?= 1
 crash: test-setup ## kill -9, full disks and cut links; ROUNDS=200 SEED=1
 	@$(BIN)/python tests/crash/crash_rounds.py --rounds $(ROUNDS) --seed $(SEED)
 
+YEARS ?= 10
+
+.PHONY: simulate
+simulate: $(VENV)/.ready ## whole devices in virtual time under all faults; YEARS=1000 SEED=1 JOBS=2
+	@$(BIN)/python -m tests.simulation --years $(YEARS) --seed $(SEED) --jobs $(JOBS)
+
 .PHONY: conformance
 conformance: test-setup ## run what proves each requirement, and print it; ONLY=--black-box for both transports
 	PYTHONPATH=tests $(BIN)/python -m conformance $(ONLY)

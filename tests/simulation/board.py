@@ -161,6 +161,7 @@ class SimBoard:
         self.sets: list[tuple[int, int, int, int]] = []
         """World time, token and duration of every countdown that the host armed, and the token of
         the one that ran before, 0 when none did."""
+        self.armed: Callable[[int, int], None] = lambda _token, _duration_ms: None
         self.heard_ns = 0
         self.steps = 0
         self.up_since_ns = 0
@@ -340,6 +341,7 @@ class SimBoard:
         after = (countdown.token, countdown.duration_ms, countdown.left_ms)
         if after[:2] != armed[:2] and countdown.armed:
             before_token = armed[0] if was_running else 0
+            self.armed(countdown.token, countdown.duration_ms)
             self.sets.append(
                 (self._agenda.now_ns, countdown.token, countdown.duration_ms, before_token)
             )

@@ -1,43 +1,26 @@
 """The command line of the simulation."""
 
 import argparse
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from . import report
-from .history import PROFILES, History, draw
+from .fleet import devices, outcomes
+from .history import PROFILES, History, draw, profile_of
 from .shrink import shrink
 from .world import Outcome, run
-
-_ROUND: Final = ("years", "storm", "day", "storm", "month", "storm")
-"""One device that lives for years, and some whose trouble is denser, again and again."""
 
 
 def main() -> int:
     """Run what was asked for; 1 when a property was violated."""
     args = _arguments()
     if args.history is not None:
-        return _one("from a file", History.from_json(args.history.read_text()), args)
+        return _one(args.history.stem, History.from_json(args.history.read_text()), args)
     if args.device is not None:
-        profile = PROFILES[args.device.split("-")[0]]
-        return _one(args.device, draw(args.device, profile), args)
-    totals = report.Totals()
-    began = time.monotonic()
-    for device in _devices(args.seed, args.profile):
-        outcome = run(draw(device, PROFILES[device.split("-")[0]]))
-        totals.add(outcome)
-        if outcome.violation is not None:
-            return _failed(device, outcome, args)
-        if args.verbose:
-            print(device, f"{totals.years:.2f} years", flush=True)
-        if totals.years >= args.years or totals.devices >= args.devices:
-            break
-    print("\n".join(totals.lines(time.monotonic() - began)))
-    print("no violation")
-    return 0
+        return _one(args.device, draw(args.device, profile_of(args.device)), args)
+    names = devices(args.seed, args.years, args.profile)[: args.devices]
+    print(f"seed {args.seed}, commit {report.commit()}, {len(names)} devices", flush=True)
+    return _many(names, args)
 
 
 def _arguments() -> argparse.Namespace:
@@ -47,6 +30,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, default=1, help="draws everything")
     parser.add_argument("--years", type=float, default=1.0, help="device-years, over all devices")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--devices", type=int, default=10**9, help="devices at most")
     parser.add_argument("--profile", choices=sorted(PROFILES), help="one kind of device only")
     parser.add_argument("--device", help="one device again, as a failure names it")
@@ -57,12 +41,21 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _devices(seed: int, profile: str | None) -> Iterator[str]:
-    number = 0
-    while True:
-        for name in _ROUND if profile is None else (profile,):
-            number += 1
-            yield f"{name}-{seed}-{number}"
+def _many(names: list[str], args: argparse.Namespace) -> int:
+    totals = report.Totals()
+    began = time.monotonic()
+    with outcomes(names, args.jobs) as coming:
+        for name, outcome in zip(names, coming, strict=True):
+            totals.add(outcome)
+            if args.verbose:
+                print(f"{name}  {outcome.trace_hash[:16]}  {totals.years:.2f} years", flush=True)
+            if outcome.violation is not None:
+                break
+    print("\n".join(totals.lines(time.monotonic() - began, args.jobs)))
+    if outcome.violation is not None:
+        return _failed(name, outcome, args)
+    print("no violation")
+    return 0
 
 
 def _one(device: str, history: History, args: argparse.Namespace) -> int:
@@ -77,7 +70,8 @@ def _one(device: str, history: History, args: argparse.Namespace) -> int:
 
 
 def _failed(device: str, outcome: Outcome, args: argparse.Namespace) -> int:
-    print("\n".join(report.failure(device, outcome)), flush=True)
+    again = f"--history {args.history}" if args.history is not None else f"--device {device}"
+    print("\n".join(report.failure(device, outcome, again)), flush=True)
     if args.shrink_s > 0:
         shortest = shrink(outcome, args.shrink_s)
         path = Path(f"simulation-{device}.json")
@@ -85,8 +79,5 @@ def _failed(device: str, outcome: Outcome, args: argparse.Namespace) -> int:
         print(f"shrunk to {len(shortest.history.ops)} operations, in {path}:")
         print("\n".join(report.story(shortest.history)))
         print(f"  {shortest.violation}")
+        print(f"  again: python -m tests.simulation --history {path}")
     return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -156,6 +156,16 @@ PROFILES: Final = {
 }
 
 
+def profile_of(device: str) -> Profile:
+    """Return the profile that the name of a device begins with."""
+    return PROFILES[device.split("-", maxsplit=1)[0]]
+
+
+def days_of(seed: str, profile: Profile) -> float:
+    """Return for how long the device of that seed lives."""
+    return random.Random(seed).uniform(*profile.days)
+
+
 def draw(seed: str, profile: Profile) -> History:
     """Draw a device and its life."""
     rng = random.Random(seed)

@@ -34,6 +34,10 @@ class Violation(BaseException):
         self.name = name
         self.detail = detail
 
+    def __reduce__(self) -> tuple[type["Violation"], tuple[str, str]]:
+        """Let a process tell another of it."""
+        return Violation, (self.name, self.detail)
+
 
 class PowerCut(BaseException):
     """Raised inside a write to end the host in the middle of it."""

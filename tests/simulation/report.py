@@ -4,10 +4,14 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from .history import History
 from .kernel import YEAR
 from .world import Outcome
+
+_DECIDE: Final = ("host", "firmware", "protocol", "tests/simulation")
+"""What a run depends on."""
 
 
 class Totals:
@@ -31,8 +35,11 @@ class Totals:
     def years(self) -> float:
         return self.world_ns / YEAR
 
-    def lines(self, took_s: float) -> Iterable[str]:
-        yield f"{self.years:.2f} device-years on {self.devices} devices in {took_s:.0f} s"
+    def lines(self, took_s: float, jobs: int) -> Iterable[str]:
+        yield (
+            f"{self.years:.2f} device-years on {self.devices} devices"
+            f" in {took_s:.0f} s, {jobs} at a time"
+        )
         yield f"  {took_s / max(self.years, 1e-9):.2f} s of real time for a device-year"
         yield "checked:"
         yield from (f"  {count:>12,} {name}" for name, count in sorted(self.figures.items()))
@@ -54,16 +61,16 @@ def commit() -> str:
         run = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True)
         return run.stdout.strip()
 
-    changed = " with changes" if git("status", "--porcelain", "--", "host", "firmware") else ""
+    changed = " with changes" if git("status", "--porcelain", "--", *_DECIDE) else ""
     return (git("rev-parse", "--short", "HEAD") or "unknown") + changed
 
 
-def failure(device: str, outcome: Outcome) -> Iterable[str]:
-    """Return what to say of a device that broke a promise."""
+def failure(device: str, outcome: Outcome, again: str) -> Iterable[str]:
+    """Return what to say of a device that broke a promise; `again` are the words that replay it."""
     years = outcome.at_ns / YEAR
     yield f"VIOLATION on device {device} at commit {commit()}, after {years:.4f} years"
     yield f"  {outcome.violation}"
-    yield f"  again: python -m tests.simulation --device {device}"
+    yield f"  again: python -m tests.simulation {again}"
 
 
 def story(history: History) -> Iterable[str]:

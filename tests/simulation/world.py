@@ -82,6 +82,7 @@ class World:
         self.board = SimBoard(self.agenda, config.board, f"{config.seed} board", self.wake_line)
         self.line = SerialLine(self.agenda, f"{config.seed} line", self.board.receive)
         self.board.line = self.line
+        self.board.armed = lambda token, ms: self.note("board", f"armed {token:#x} {ms}")
         self.line.host_awake = lambda: self.awake
         self.line.host_do = self.host_do
         self.routines = RoutineOracle(self)
