@@ -14,12 +14,13 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from wakebridge.routine.state import RoutineState
 from wakebridge.schedule.book import Change
-from wakebridge.store import private_files
+from wakebridge.store import private_files, schedules_sqlite
 from wakebridge.store.errors import StoreError
 from wakebridge.store.routines_json import RoutinesJson
 from wakebridge.store.schedules_sqlite import Loaded, SchedulesSqlite
@@ -328,17 +329,38 @@ class _FaultyOs:
         return real(*args, **kwargs)
 
 
+class _NoThread:
+    """The executor of the store of schedules: it has no thread, as nothing here has."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Take what a pool of threads is told."""
+
+    def submit(self, func: Callable[..., Any], *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        try:
+            future.set_result(func(*args))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def shutdown(self) -> None:
+        """Nothing runs."""
+
+
 class installed:  # noqa: N801 - used as `with installed(disk)`
-    """While it is entered, the routine state's files are on this disk."""
+    """While it is entered, the files of both stores are on this disk."""
 
     def __init__(self, disk: Disk) -> None:
         self._faulty = _FaultyOs(disk)
 
     def __enter__(self) -> None:
         setattr(private_files, "os", self._faulty)  # noqa: B010 - it is no export of theirs
+        self._pool = getattr(schedules_sqlite, "ThreadPoolExecutor")  # noqa: B009 - as above
+        setattr(schedules_sqlite, "ThreadPoolExecutor", _NoThread)  # noqa: B010 - as above
 
     def __exit__(self, *_: object) -> None:
         setattr(private_files, "os", os)  # noqa: B010 - as above
+        setattr(schedules_sqlite, "ThreadPoolExecutor", self._pool)  # noqa: B010 - as above
 
 
 class DocumentWatcher(Protocol):

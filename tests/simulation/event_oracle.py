@@ -192,10 +192,16 @@ class EventOracle:
 
     def _accept(self, asked: Asked, old: State, now: Now) -> State:
         """Return what becomes of a request; None when it has no occurrence."""
-        sched = model.accept(
-            asked.owner, asked.body, asked.context, asked.route, old, now, self.zones
+        return model.accept(
+            asked.owner,
+            asked.body,
+            asked.context,
+            asked.route,
+            old,
+            now,
+            self.zones,
+            trusted=self.trusted_now(),
         )
-        return None if sched is None else sched.with_(untrusted=not self.trusted_now())
 
     def _decisions(self, asked: Asked) -> list[Now]:
         """Return when the request can have been decided: with a commit, or when it is answered."""

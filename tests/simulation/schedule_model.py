@@ -137,10 +137,12 @@ def accept(
     old: Sched | None,
     now: Now,
     z: Zones,
+    *,
+    trusted: bool,
 ) -> Sched | None:
     """Return the schedule that a valid request describes when it is accepted at `now`.
 
-    None when it describes no occurrence.
+    `trusted` says whether the wall clock is believed. None when it describes no occurrence.
     """
     kind = next(each for each in ("at", "in", "every", "local") if each in body)
     sched = Sched(
@@ -156,6 +158,7 @@ def accept(
         misfire=body.get("misfire", "late"),
         grace_ns=round(body.get("grace_s", 60) * NS),
         ephemeral=body.get("ephemeral", False),
+        untrusted=not trusted,
     )
     if kind == "at":
         due_ns = instant(body["at"])
@@ -169,7 +172,15 @@ def accept(
     if first_ns is None or (sched.until_ns is not None and first_ns > sched.until_ns):
         return None
     if old is not None and old.rule == sched.rule:
-        sched = sched.with_(last_fired_ns=old.last_fired_ns)
+        sched = sched.with_(last_fired_ns=old.last_fired_ns, missed=old.missed)
+        # The same again takes nothing back: what is due is owed, and what was promised before the
+        # clock was lost is not put off by it.
+        owed_ns = old.next_ns
+        if owed_ns is not None and (sched.until_ns is None or owed_ns <= sched.until_ns):
+            if not trusted:
+                return sched.with_(next_ns=owed_ns, untrusted=old.untrusted)
+            if owed_ns < now.wall_ns:
+                return sched.with_(next_ns=owed_ns)
         if old.last_fired_ns is not None and first_ns <= old.last_fired_ns:
             first_ns = rule_next(sched, z, old.last_fired_ns)
             if first_ns is None or (sched.until_ns is not None and first_ns > sched.until_ns):
