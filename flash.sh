@@ -81,13 +81,20 @@ tool_path() {
     fi
 }
 
+has_pyserial() { "$1" -c 'import serial' 2>/dev/null; }
+
 find_tools() {
     mpremote=${MPREMOTE:-$(tool_path mpremote)}
     mpy_cross=${MPY_CROSS:-$(tool_path mpy-cross)}
     python=${PYTHON:-$(tool_path python3)}
     [ -n "$mpremote" ] || fail 6 "mpremote is missing: pip install mpremote"
     [ -n "$python" ] || fail 6 "python3 is missing"
-    "$python" -c 'import serial' 2>/dev/null ||
+    if [ -z "${PYTHON:-}" ] && ! has_pyserial "$python"; then
+        # mpremote brings pyserial along, which pipx keeps where only mpremote finds it.
+        python=$(sed -n '1s/^#! *\([^ ]*python[^ ]*\)$/\1/p' "$mpremote")
+        python=${python:-python3}
+    fi
+    has_pyserial "$python" ||
         fail 6 "$python has no pyserial: $python -m pip install pyserial"
     if command -v sha256sum >/dev/null; then
         sha256='sha256sum'
@@ -264,12 +271,14 @@ def install(name):
     os.rename(name + ".new", name)
 '
 
+# MicroPython before 1.23 has no vfs, and the first that had it did not list what is mounted.
 code_list='
-import os, vfs
+import os
 mounted = []
 try:
+    import vfs
     mounted = [point for _, point in vfs.mount()]
-except TypeError:
+except (ImportError, TypeError):
     pass
 def walk(path):
     for entry in os.ilistdir(path or "."):
@@ -588,6 +597,11 @@ its RESET) while plugging it in, mount the drive that appears, and run this agai
         fail 11 "copying to $drive failed"
     fi
     sync
+    await_port
+}
+
+# await_port: a port on the chip itself goes away while MicroPython starts for the first time.
+await_port() {
     say "Waiting for MicroPython's serial port ..."
     if [ -n "$port" ]; then
         [ -n "$(wait_for "$bootloader_s" ls "$port" 2>/dev/null)" ] ||
@@ -603,8 +617,11 @@ install_bin() {
     [ -n "$esptool" ] || fail 6 "esptool is missing: pip install esptool"
     choose_port
     refuse_held_port
+    # esptool 5 writes its commands with a hyphen, those before with an underscore.
+    dash=_
+    if "$esptool" chip-id --help >/dev/null 2>&1; then dash=-; fi
     say "Asking the chip at $port what it is ..."
-    "$esptool" --port "$port" chip_id >"$work/out" 2>&1 || {
+    "$esptool" --port "$port" "chip${dash}id" >"$work/out" 2>&1 || {
         cat "$work/out" >&2
         fail 11 "no ESP bootloader answers; hold BOOT while pressing RESET, and run this again"
     }
@@ -613,10 +630,14 @@ install_bin() {
     *ESP32-P4* | *ESP32-C5*) offset=0x2000 ;;
     *ESP32-S3* | *ESP32-C3* | *ESP32-C6* | *ESP32-C2* | *ESP32-H2*) offset=0x0 ;;
     *ESP32*) offset=0x1000 ;;
-    *) offset=0x0 ;;
+    *)
+        cat "$work/out" >&2
+        fail 11 "the chip at $port is no ESP32, and no other takes this firmware; nothing was written"
+        ;;
     esac
     say "Writing $micropython at $offset; the board's files stay ..."
-    "$esptool" --port "$port" write_flash "$offset" "$micropython" || fail 11 "esptool failed"
+    "$esptool" --port "$port" "write${dash}flash" "$offset" "$micropython" || fail 11 "esptool failed"
+    await_port
 }
 
 install_micropython() {

@@ -180,6 +180,22 @@ async def test_missing_tools_are_named_with_their_remedy(version_one: Path, tmp_
     assert "pip install mpremote" in ran.output
 
 
+async def test_pyserial_may_be_where_only_mpremote_finds_it(
+    desk_with_one: DeskBoard, version_one: Path, tmp_path: Path
+) -> None:
+    """As pipx installs mpremote; only a Python that was named is not replaced."""
+    stub(tmp_path / "python3", 'case "$*" in *serial*) exit 1;; esac; exit 3')
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    options = ("--port", desk_with_one.port, "--dry-run")
+    ran = await flash(version_one, *options, PYTHON="", PATH=path)
+    assert ran.code == 0, ran.output
+    assert "runs version 1.0.0" in ran.output
+    no_script = stub(tmp_path / "mpremote", "exit 1")
+    ran = await flash(version_one, *options, PYTHON="", PATH=path, MPREMOTE=no_script)
+    assert ran.code == 6
+    assert "python3 has no pyserial" in ran.output
+
+
 async def test_micropython_as_uf2_goes_to_the_bootloader_drive(
     desk_with_one: DeskBoard, version_one: Path, tmp_path: Path
 ) -> None:
@@ -214,9 +230,13 @@ async def test_without_a_bootloader_drive_it_is_told_how_to_get_one(
     assert "BOOTSEL" in ran.output
 
 
-ESPTOOL = """
+ESPTOOL_4 = """
 echo "$@" >>{dir}/esptool-calls
-case "$*" in *chip_id*) echo "Chip is {chip} (revision v0.2)";; esac
+case "$*" in chip-id*) exit 2;; *chip_id) echo "Chip is {chip} (revision v0.2)";; esac
+"""
+ESPTOOL_5 = """
+echo "$@" >>{dir}/esptool-calls
+case "$*" in *chip_id|*write_flash*) exit 2;; *chip-id) echo "Connected to {chip} on $2:";; esac
 """
 
 
@@ -233,9 +253,18 @@ async def test_micropython_as_bin_is_written_where_the_chip_looks_for_it(
     tools = tmp_path / "tools"
     tools.mkdir()
     path = f"{tools}:{os.environ['PATH']}"
-    for chip, offset in (("ESP32-S3", "0x0"), ("ESP32-D0WDQ6", "0x1000")):
-        stub(tools / "esptool", ESPTOOL.format(dir=tmp_path, chip=chip))
+    for esptool, chip, written in (
+        (ESPTOOL_5, "ESP32-S3", f"write-flash 0x0 {image}"),
+        (ESPTOOL_4, "ESP32-D0WDQ6", f"write_flash 0x1000 {image}"),
+        (ESPTOOL_4, "ESP8266EX", ""),
+    ):
+        stub(tools / "esptool", esptool.format(dir=tools, chip=chip))
         ran = await flash(version_one, *options, PATH=path)
-        assert ran.code == 0, ran.output
-        calls = (tmp_path / "esptool-calls").read_text().splitlines()
-        assert calls[-1] == f"--port {desk_with_one.port} write_flash {offset} {image}"
+        calls = (tools / "esptool-calls").read_text().splitlines()
+        if written:
+            assert ran.code == 0, ran.output
+            assert calls[-1] == f"--port {desk_with_one.port} {written}"
+        else:
+            assert ran.code == 11
+            assert "no ESP32" in ran.output
+            assert "chip_id" in calls[-1]

@@ -122,6 +122,30 @@ async def test_plain_source_and_the_start_files_of_others(
         assert await running_version(desk) == "1.0.0"
 
 
+NO_VFS = """\
+import builtins
+real = builtins.__import__
+def import_as_before_1_23(name, *rest):
+    if name == "vfs":
+        raise ImportError
+    return real(name, *rest)
+builtins.__import__ = import_as_before_1_23
+"""
+
+
+async def test_a_backup_needs_nothing_that_older_micropythons_lack(
+    version_one: Path, tmp_path: Path
+) -> None:
+    firmware = echo_firmware(tmp_path / "fw")
+    (firmware / "boot.py").write_text(NO_VFS)
+    async with DeskBoard(tmp_path / "desk", firmware=firmware) as desk:
+        before = content(desk.flash)
+        kept = tmp_path / "kept"
+        ran = await flash(version_one, "--port", desk.port, "--backup", str(kept))
+        assert ran.code == 0, ran.output
+        assert content(kept) == before
+
+
 async def test_a_version_that_does_not_start_is_taken_back(
     desk_with_one: DeskBoard, tmp_path: Path
 ) -> None:
