@@ -16,8 +16,12 @@ from aiohttp import web
 # that who comes in with a crowd is not pushed out before its request has been looked at.
 CLIENTS_MAX: Final = 256
 
-# Connections that are taken in at one turn of the loop, and that the kernel keeps until then.
+# Connections that are taken in at one turn of the loop.
 BACKLOG: Final = 64
+
+# Those that the kernel keeps until then. One that it has no room for tries again only a second
+# later, so a crowd would hold up everybody else.
+WAITING_MAX: Final = 1024
 
 # How long the head of a first request may take to arrive: a client on this host needs milliseconds.
 HEAD_LIMIT_S: Final = 10.0

@@ -15,7 +15,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from wakebridge import holders
 from wakebridge.adapters.http.app import make_app
 from wakebridge.adapters.http.config import HttpConfig
-from wakebridge.adapters.http.gate import BACKLOG, Gate
+from wakebridge.adapters.http.gate import BACKLOG, WAITING_MAX, Gate
 from wakebridge.adapters.http.ports import Services
 
 log = logging.getLogger(__name__)
@@ -81,15 +81,16 @@ class HttpServer:
             listening = await loop.create_server(self._gate, host, port, backlog=BACKLOG)
         except OSError as error:
             raise OSError(_why_not(host, port, error)) from error
+        _widen(listening)
         self._listening.append(listening)
         self.port = listening.sockets[0].getsockname()[1]
         log.info("http: listening on %s port %d", host, self.port)
         if self._config.unix_socket is not None:
             listener = _private_socket(self._config.unix_socket)
             self._owns_socket = True
-            self._listening.append(
-                await loop.create_unix_server(self._gate, sock=listener, backlog=BACKLOG)
-            )
+            listening = await loop.create_unix_server(self._gate, sock=listener, backlog=BACKLOG)
+            _widen(listening)
+            self._listening.append(listening)
             log.info("http: listening on %s", self._config.unix_socket)
 
     async def close(self) -> None:
@@ -125,6 +126,13 @@ def _why_not(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EACCES:
         return f"{place}: ports below 1024 are not for this user"
     return f"{place}: {error.strerror or error}"
+
+
+def _widen(listening: asyncio.Server) -> None:
+    """Have the kernel keep more clients waiting than asyncio takes in at one turn of its loop."""
+    for each in listening.sockets:
+        with each.dup() as same:
+            same.listen(WAITING_MAX)
 
 
 def _private_socket(path: str) -> socket.socket:
