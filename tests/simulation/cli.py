@@ -51,9 +51,9 @@ def _many(names: list[str], args: argparse.Namespace) -> int:
                 print(f"{name}  {outcome.trace_hash[:16]}  {totals.years:.2f} years", flush=True)
             if outcome.violation is not None:
                 break
-    print("\n".join(totals.lines(time.monotonic() - began, args.jobs)))
     if outcome.violation is not None:
         return _failed(name, outcome, args)
+    print("\n".join(totals.lines(time.monotonic() - began, args.jobs)))
     print("no violation")
     return 0
 

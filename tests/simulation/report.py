@@ -1,13 +1,16 @@
 """What is told of a run: figures over all devices, or a failure with all that replays it."""
 
+import dataclasses
 import subprocess
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from .history import History
+from .board import BoardConfig
+from .history import Config, History
 from .kernel import YEAR
+from .schedule_model import text_of
 from .world import Outcome
 
 _DECIDE: Final = ("host", "firmware", "protocol", "tests/simulation")
@@ -76,5 +79,16 @@ def failure(device: str, outcome: Outcome, again: str) -> Iterable[str]:
 def story(history: History) -> Iterable[str]:
     """Return a history for a person to read."""
     config = history.config
-    yield f"  {config}"
+    yield f"  a device that starts {text_of(config.wall_start_ns)} and lives {config.days:.3f} days"
+    ordinary = Config(config.seed, config.days, config.wall_start_ns, BoardConfig())
+    yield from _differences(config, ordinary)
+    yield from _differences(config.board, ordinary.board)
     yield from (f"  {op.line()}" for op in history.ops)
+
+
+def _differences(device: Config | BoardConfig, ordinary: Config | BoardConfig) -> Iterable[str]:
+    """Return what about a device is not as usual."""
+    for each in dataclasses.fields(device):
+        value = getattr(device, each.name)
+        if value != getattr(ordinary, each.name) and not dataclasses.is_dataclass(value):
+            yield f"    {each.name}={value}"

@@ -19,6 +19,9 @@ _PLAIN: Final[dict[str, object]] = {
 }
 """What a device is like when nothing about it matters."""
 
+_OPTIONAL: Final = ("data", "misfire", "grace_s", "ephemeral", "count", "until")
+"""What a request need not say."""
+
 Fails = Callable[[History], bool]
 
 
@@ -52,6 +55,7 @@ def _rounds(failed: Outcome, fails: Fails, in_time: Callable[[], bool]) -> Itera
         before = history
         history = _fewer(history, fails, in_time)
         history = _plainer(history, fails)
+        history = _shorter_bodies(history, fails)
         yield history != before
 
 
@@ -102,3 +106,18 @@ def _plainer(history: History, fails: Fails) -> History:
         if fails(History(plainer, history.ops)):
             config = plainer
     return History(config, history.ops)
+
+
+def _shorter_bodies(history: History, fails: Fails) -> History:
+    """Leave out of every request what it fails without."""
+    ops = list(history.ops)
+    for at, op in enumerate(ops):
+        for name in _OPTIONAL:
+            if name not in ops[at].args.get("body", ()):
+                continue
+            body = {key: value for key, value in ops[at].args["body"].items() if key != name}
+            shorter = dataclasses.replace(op, args=ops[at].args | {"body": body})
+            tried = History(history.config, (*ops[:at], shorter, *ops[at + 1 :]))
+            if fails(tried):
+                ops[at] = shorter
+    return History(history.config, tuple(ops))
