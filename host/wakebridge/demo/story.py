@@ -44,7 +44,7 @@ class Timeline:
         self._online = asyncio.Event()
         self.seen: set[str] = set()
         self.over = False
-        """Set when the story is told; the parts are taken down after it."""
+        """Whether the story is told, or can go on no further; the parts are taken down after it."""
 
     def tell(self, text: str, step: str | None = None) -> None:
         """Print one line; `step` is ticked off."""
@@ -68,11 +68,17 @@ class Timeline:
             async with asyncio.timeout(GIVE_UP_S):
                 await self._online.wait()
 
+    def end(self) -> None:
+        """Wait for nothing any more."""
+        self.over = True
+        self._online.set()
+        self._changed.set()
+
     async def until_complete(self) -> None:
-        """Return when every step was seen or the time is up."""
+        """Return when every step was seen, the time is up, or the story can go on no further."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(GIVE_UP_S):
-                while self.missing:
+                while self.missing and not self.over:
                     await self._changed.wait()
                     self._changed.clear()
 
@@ -103,19 +109,33 @@ async def play(stage: Stage, timeline: Timeline) -> None:
     async with aiomqtt.Client("127.0.0.1", stage.mqtt_port) as client, asyncio.TaskGroup() as group:
         await client.subscribe("wakebridge/status", qos=1)
         await client.subscribe(f"wakebridge/owners/{_SKILL}/#", qos=1)
-        watching = [group.create_task(_hear(client, timeline))]
+        watching = [
+            group.create_task(_hear(client, timeline)),
+            group.create_task(_notice_the_end(stage, timeline)),
+        ]
         if stage.board is not None:
             watching.append(group.create_task(_watch_wake_line(stage, timeline)))
         else:
             timeline.seen.add("wake line pulsed")  # a real pin is not ours to see
         await timeline.until_online()
         await _ask_for_event(client, timeline)
-        await _ask_for_routine(stage, timeline)
-        await timeline.until_complete()
+        try:
+            await _ask_for_routine(stage, timeline)
+            await timeline.until_complete()
+            if not timeline.over:
+                await _show_result(stage, timeline)
+        except aiohttp.ClientError as error:
+            timeline.tell(f"the bridge does not answer: {error}")
         for task in watching:
             task.cancel()
-    await _show_result(stage, timeline)
-    timeline.over = True
+    timeline.end()
+
+
+async def _notice_the_end(stage: Stage, timeline: Timeline) -> None:
+    """Say that the bridge has ended, which it should not while the story is told."""
+    code = await stage.bridge.wait()
+    timeline.tell(f"the bridge has ended with {code}")
+    timeline.end()
 
 
 async def _ask_for_event(client: aiomqtt.Client, timeline: Timeline) -> None:
