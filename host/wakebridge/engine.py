@@ -215,27 +215,26 @@ class EventEngine:
         first_ns = record.first_occurrence(parsed, now)
         if first_ns is None:
             raise RequestError("bad_recurrence", "the schedule describes no occurrence")
-        last_fired_ns = None
-        if stored is not None and stored.record.rule == parsed.rule and not stored.one_shot:
-            # The same series goes on: what it has fired stays fired (E51), also after a step back.
-            last_fired_ns = stored.last_fired_ns
-            if last_fired_ns is not None and first_ns <= last_fired_ns:
-                first_ns = parsed.rule.next_after(last_fired_ns)
+        doubted = self._clock is ClockTrust.UNSYNCHRONIZED
         schedule = Schedule(
             record=parsed,
             context_json=request.context_json,
             route=request.route,
             legacy_event=request.legacy_event,
             next_ns=first_ns,
-            last_fired_ns=last_fired_ns,
-            provisional=self._clock is ClockTrust.UNSYNCHRONIZED
-            and not isinstance(parsed.rule, At),
+            provisional=doubted and not isinstance(parsed.rule, At),
         )
+        if stored is not None:
+            schedule = misfire.continued(schedule, stored, now, doubted=doubted)
+            if schedule.next_ns is None:
+                raise RequestError(
+                    "bad_recurrence", "what is left of the schedule has fired already"
+                )
         answer: dict[str, object] = {
             "ok": True,
             "id": parsed.id,
             "skill_id": owner,
-            "next": _instant(first_ns),
+            "next": _instant(schedule.next_ns),
             "replaced": stored is not None,
         }
         # An ephemeral schedule that replaces a stored one must still delete that one on disk.

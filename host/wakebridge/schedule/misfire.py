@@ -199,6 +199,41 @@ def _consume(schedule: Schedule, through_ns: int, count: int) -> Schedule:
     return msgspec.structs.replace(schedule, next_ns=next_ns, consumed=consumed)
 
 
+def continued(schedule: Schedule, stored: Schedule, now: Now, *, doubted: bool) -> Schedule:
+    """Return a replacement of `stored`; one with the same recurrence goes on where that one is.
+
+    An owner that asks for its schedules again at every start loses nothing by it (E54). What has
+    fired stays fired, also after a step back (E51), what was missed stays on record, and an
+    occurrence that is due, and waits for its bus or its turn, is still owed. While the clock is
+    `doubted` nobody can say what is due, so the one that was answered stays (E71). `next_ns` is
+    None when all that is left has fired already.
+
+    Another recurrence, or a one-shot, is taken as it is: the stored timing is discarded (E26).
+    """
+    record = schedule.record
+    if stored.one_shot or stored.record.rule != record.rule:
+        return schedule
+    next_ns, provisional = schedule.next_ns, schedule.provisional
+    owed_ns, fired_ns = stored.next_ns, stored.last_fired_ns
+    if (
+        owed_ns is not None
+        and (doubted or owed_ns < now.wall_ns)
+        and (record.until_ns is None or owed_ns <= record.until_ns)
+    ):
+        next_ns, provisional = owed_ns, stored.provisional
+    elif fired_ns is not None and next_ns is not None and next_ns <= fired_ns:
+        next_ns = _next_after(record.rule, fired_ns)
+        if next_ns is not None and record.until_ns is not None and next_ns > record.until_ns:
+            next_ns = None
+    return msgspec.structs.replace(
+        schedule,
+        next_ns=next_ns,
+        last_fired_ns=fired_ns,
+        missed=stored.missed,
+        provisional=provisional,
+    )
+
+
 def begun(schedule: Schedule, now: Now) -> Schedule:
     """Return a provisional schedule as if it had been accepted at `now`, by a clock that is right.
 
