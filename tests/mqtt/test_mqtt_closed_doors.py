@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import aiomqtt
@@ -19,7 +20,7 @@ from mqtt_clients import (
     request_properties,
     running,
 )
-from wakebridge.adapters.mqtt import MqttBus
+from wakebridge.adapters.mqtt import MqttBus, Tool
 from wakebridge.bus import BusMessage, Undeliverable
 from wakebridge.mqttbus.config import MqttConfig
 
@@ -34,11 +35,18 @@ def body(owner: str) -> bytes:
 @pytest.fixture
 def shipped(mosquitto: MosquittoFactory, tmp_path: Path) -> Mosquitto:
     """Start a broker with the configuration that we ship, moved to another port and directory."""
+    return run_shipped(mosquitto, tmp_path, lambda acl: acl)
+
+
+def run_shipped(
+    mosquitto: MosquittoFactory, tmp_path: Path, edited: Callable[[str], str]
+) -> Mosquitto:
+    """Start it with access rules that a person has edited."""
     port = free_port()
     etc = tmp_path / "etc"
     etc.mkdir()
     acl = etc / "wakebridge.acl"
-    acl.write_text((PACKAGING / "wakebridge.acl").read_text())
+    acl.write_text(edited((PACKAGING / "wakebridge.acl").read_text()))
     acl.chmod(0o600)
     write_passwords(etc / "wakebridge.passwd", USERS)
     text = (PACKAGING / "wakebridge.conf").read_text()
@@ -50,11 +58,13 @@ def _user() -> str:
     return subprocess.run(("id", "-un"), capture_output=True, text=True, check=True).stdout.strip()
 
 
-def bridge_on(broker: Mosquitto, tmp_path: Path, scheduler: FakeScheduler) -> MqttBus:
+def bridge_on(
+    broker: Mosquitto, tmp_path: Path, scheduler: FakeScheduler, tool: Tool | None = None
+) -> MqttBus:
     secret = tmp_path / "password"
     secret.write_text(USERS["wakebridge"])
     config = MqttConfig(port=broker.port, username="wakebridge", password_file=str(secret))
-    return MqttBus(config, scheduler)
+    return MqttBus(config, scheduler, tool)
 
 
 async def test_e63_one_owner_can_neither_ask_for_nor_read_nor_hear_another(
@@ -140,6 +150,37 @@ async def test_an_agent_hears_only_its_own_runs_and_reports_only_on_them(
             await mallory.client.publish(f"wakebridge/agents/{agent}/runs/2/reports", b"{}", qos=1)
         await eventually(lambda: reports != [])
         assert reports == ["wakebridge/agents/mallory/runs/2/reports"]
+
+
+async def test_the_tool_of_agents_is_for_those_that_the_rules_name(
+    mosquitto: MosquittoFactory, tmp_path: Path, scheduler: FakeScheduler
+) -> None:
+    """Whoever may call it sees and cancels everybody's routines, so no owner may by itself."""
+
+    def with_alice_as_an_agent(acl: str) -> str:
+        for line in ("user agent-1", "topic write wakebridge/owners/agent-1/request/tool"):
+            assert f"#   {line}\n" in acl
+            acl = acl.replace(f"#   {line}", line.replace("agent-1", "alice"))
+        return acl
+
+    called: list[str | None] = []
+
+    async def tool(payload: object, identity: str | None) -> dict[str, object]:
+        called.append(identity)
+        return {"is_error": False}
+
+    broker = run_shipped(mosquitto, tmp_path, with_alice_as_an_agent)
+    bridge = bridge_on(broker, tmp_path, scheduler, tool)
+    async with running(bridge, scheduler):
+        for user in ("mallory", "alice"):
+            answers = f"wakebridge/owners/{user}/answer/#"
+            async with observe(broker.port, answers, username=user, password=USERS[user]) as client:
+                await client.client.publish(f"wakebridge/owners/{user}/request/tool", b"{}", 1)
+                # Every other request is the owner's own.
+                await client.client.publish(f"wakebridge/owners/{user}/request/list", body(user), 1)
+                await client.until(lambda: any("list" in m.topic.value for m in client.heard))
+        await eventually(lambda: called != [])
+    assert called == ["alice"]
 
 
 @pytest.mark.parametrize("password", [None, "wrong"])
