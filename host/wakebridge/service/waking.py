@@ -51,6 +51,10 @@ HINT_LATE_S: Final = 1.0
 # After a pass that failed on a live link; a broken link starts a new pass when it is back.
 RETRY_S: Final = 2.0
 
+# A countdown that was read longer ago is read once more before it is changed: the host may have
+# slept since, or the disk was slow, and somebody else may have set one in the meantime (R9).
+READING_OLD_NS: Final = 2 * 1_000_000_000
+
 # Passes that pushed events cause are so far apart. Each may commit a cursor and print a line; one
 # wake is not late by it, as the first hint is heeded at once.
 HINT_GAP_S: Final = 0.25
@@ -272,6 +276,8 @@ class Waking:
     async def _reconcile(self, client: BoardClient) -> None:
         raw = await self._timer_get(client)
         await self._take_events(client, raw.value)
+        if self._clock.now().boot_ns - raw.sent.boot_ns > READING_OLD_NS:
+            raw = await self._timer_get(client)
         now = self._clock.now()
         reading = timer_reading(raw)
         desired = self._plan(now)
