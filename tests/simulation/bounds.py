@@ -12,8 +12,12 @@ from .properties import BOUNDED
 
 TASKS_MAX: Final = 60
 TIMERS_MAX: Final = 200
-OBJECTS_MAX: Final = 60_000
-BYTES_MAX: Final = 8 << 20
+
+REFERENCES: Final = 2_000
+REFERENCES_PER_RECORD: Final = 40
+BYTES: Final = 20_000
+BYTES_PER_RECORD: Final = 1_000
+"""What a bridge and its board hold, and what they hold for each schedule, routine and run."""
 
 FILE_BYTES_MAX: Final = {
     "schedules.db": 1 << 20,
@@ -34,12 +38,16 @@ def check_loop(loop: asyncio.AbstractEventLoop, timers: int) -> None:
         raise Violation(BOUNDED, f"{tasks} tasks, {timers} timers")
 
 
-def check_memory(roots: Iterable[Any]) -> tuple[int, int]:
-    """Raise `Violation` when the parts of a bridge, or of a board, hold too much."""
-    objects, held_bytes = reach(roots)
-    if objects > OBJECTS_MAX or held_bytes > BYTES_MAX:
-        raise Violation(BOUNDED, f"{objects} objects, {held_bytes} bytes")
-    return objects, held_bytes
+def check_memory(roots: Iterable[Any], records: int) -> None:
+    """Raise `Violation` when the parts of a bridge and its board hold too much for so many."""
+    references, held_bytes = reach(roots)
+    if (
+        references > REFERENCES + REFERENCES_PER_RECORD * records
+        or held_bytes > BYTES + BYTES_PER_RECORD * records
+    ):
+        raise Violation(
+            BOUNDED, f"{references} references, {held_bytes} bytes for {records} records"
+        )
 
 
 def check_files(folder: Path) -> None:
@@ -51,13 +59,14 @@ def check_files(folder: Path) -> None:
 
 
 def reach(roots: Iterable[Any]) -> tuple[int, int]:
-    """Return how many objects of the product and plain containers hang on these, and their text.
+    """Return how many references hang on these, and how much text.
 
-    What is of other packages, code and modules is not entered: a queue that grows is a container.
+    Objects of the product and plain containers are entered. What is of other packages, code and
+    modules is not: a queue that grows is a container.
     """
     seen: set[int] = set()
     ahead = list(roots)
-    held_bytes = 0
+    held_bytes = references = 0
     while ahead:
         each = ahead.pop()
         if isinstance(each, bytes | bytearray | str):
@@ -69,5 +78,7 @@ def reach(roots: Iterable[Any]) -> tuple[int, int]:
         if id(each) in seen:
             continue
         seen.add(id(each))
-        ahead.extend(gc.get_referents(each))
-    return len(seen), held_bytes
+        referents = gc.get_referents(each)
+        references += len(referents)
+        ahead.extend(referents)
+    return references, held_bytes

@@ -49,6 +49,7 @@ class Disk:
     def __init__(self, agenda: Agenda, folder: Path, seed: str) -> None:
         self._agenda = agenda
         self._random = random.Random(seed)
+        self.seed = seed
         self.folder = folder
         self.generation = 0
         self.full_until_ns = 0
@@ -288,11 +289,51 @@ class FaultySchedules:
 _UNDONE_IN: Final = 6
 
 
+class _Unsynced:
+    """What a power cut can take back: contents and names that nobody has waited for."""
+
+    def __init__(self, folder: Path, seed: str) -> None:
+        self._folder = folder
+        self._random = random.Random(seed)
+        self._contents: set[int] = set()
+        self._names: dict[int, list[tuple[Path, bytes | None]]] = {}
+
+    def written(self, file: int) -> None:
+        self._contents.add(os.fstat(file).st_ino)
+
+    def synced(self, file: int) -> None:
+        status = os.fstat(file)
+        self._contents.discard(status.st_ino)
+        self._names.pop(status.st_ino, None)
+
+    def renaming(self, folder: int, name: str) -> None:
+        """A file is about to take a name; what has it now comes back if that is not waited for."""
+        path = Path(os.readlink(f"/proc/self/fd/{folder}")) / name
+        content = path.read_bytes() if path.exists() else None
+        self._names.setdefault(os.fstat(folder).st_ino, []).append((path, content))
+
+    def power_lost(self) -> None:
+        """Of contents some is missing; of names the newest ones are as they were."""
+        for path in sorted(self._folder.rglob("*")):
+            if path.is_file() and path.stat().st_ino in self._contents:
+                os.truncate(path, self._random.randrange(path.stat().st_size + 1))
+        for names in self._names.values():
+            kept = self._random.randrange(len(names) + 1)
+            for path, content in reversed(names[kept:]):
+                path.unlink(missing_ok=True)
+                if content is not None:
+                    path.write_bytes(content)
+                    path.chmod(private_files.FILE_MODE)
+        self._contents.clear()
+        self._names.clear()
+
+
 class _FaultyOs:
     """The `os` module of `store.private_files`, on a disk with moods."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
+        self._unsynced = _Unsynced(disk.config_dir, disk.seed)
         self._spared = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -320,12 +361,22 @@ class _FaultyOs:
                 disk.faults["power cut in a file"] += 1
                 if name == "write":
                     part = memoryview(args[1])
+                    self._unsynced.written(args[0])
                     os.write(args[0], part[: len(part) // 2])
                 elif disk._random.random() < 0.5:
-                    real(*args, **kwargs)
+                    self._done(name, real, args, kwargs)
+                self._unsynced.power_lost()
                 raise PowerCut
+        return self._done(name, real, args, kwargs)
+
+    def _done(self, name: str, real: Any, args: Any, kwargs: Any) -> Any:
+        """Make the call, and keep in mind what would not outlast a power cut."""
         if name == "fsync":
-            return None  # memory has nothing to wait for
+            return self._unsynced.synced(args[0])
+        if name == "write":
+            self._unsynced.written(args[0])
+        elif name == "rename":
+            self._unsynced.renaming(kwargs["dst_dir_fd"], args[1])
         return real(*args, **kwargs)
 
 

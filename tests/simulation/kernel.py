@@ -9,7 +9,10 @@ import asyncio
 import asyncio.events
 import functools
 import heapq
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from .properties import RESTS
@@ -21,6 +24,9 @@ YEAR: Final = 365 * DAY + DAY // 4
 
 # More callbacks than this at one instant is a loop that does not come to rest.
 _CALLBACKS_AT_ONE_INSTANT: Final = 200_000
+
+# A callback that takes this much processor time, and at most twice as much, does not end.
+_STUCK_S: Final = 5.0
 
 
 class Violation(BaseException):
@@ -88,6 +94,29 @@ class Agenda:
 
     def __len__(self) -> int:
         return len(self._heap)
+
+
+@contextmanager
+def kept_going(agenda: Agenda) -> Iterator[None]:
+    """While this is entered, code that does not come back is a `Violation` and not a hang."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are for the main thread
+        return
+    seen_ns = -1
+
+    def look(_signal: int, _frame: object) -> None:
+        nonlocal seen_ns
+        if agenda.now_ns == seen_ns:
+            raise Violation(RESTS, "a callback does not end")
+        seen_ns = agenda.now_ns
+
+    before = signal.signal(signal.SIGVTALRM, look)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _STUCK_S, _STUCK_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def _fail(future: asyncio.Future[Any], *, error: Exception) -> None:

@@ -47,6 +47,8 @@ WOKEN: Final = "R5 the host is woken in time"
 TAKEN: Final = "R9 a countdown of another program is left alone"
 LIMIT: Final = "R5 a countdown is never longer than 604800 s"
 
+LINKED: Final = "R49 a board that is there is found and kept"
+
 # -- everything ------------------------------------------------------------------------------------
 
 ALIVE: Final = "E35 the bridge keeps going"

@@ -16,6 +16,9 @@ AGREE_S: Final = 10.0
 FOREIGN_TOKENS: Final = (0x00001234, 0xFFFF0001)
 """What other programs put on the board: set by hand, and by another bridge."""
 
+_LINK_NS: Final = 30 * NS
+"""How long it takes at most to find a board, with all that is tried when it is at a prompt."""
+
 _READBACK_NS: Final = 65 * NS
 
 
@@ -32,6 +35,7 @@ class WakeOracle:
         self._sets_seen = 0
         self._must_wake_by_ns: int | None = None
         self._pulses = 0
+        self._apart_since_ns: int | None = None
         self.checks = 0
         self.sleeps = 0
         self.sleeps_judged = 0
@@ -156,6 +160,34 @@ class WakeOracle:
             raise Violation(WOKEN, f"the host still sleeps {late_s:.1f} s after the latest moment")
         if world.awake and self._calm():
             self._agree()
+        self._look_for_link()
+
+    def _look_for_link(self) -> None:
+        """Hold the bridge to a link with a board that is there, on a line that is in order."""
+        world = self._world
+        bridge = world.bridge
+        apart = (
+            world.link_since_ns is None
+            and world.awake
+            and bridge is not None
+            and bridge.serving
+            and world.board.powered
+            and world.line.plugged
+        )
+        now_ns = world.agenda.now_ns
+        if not apart:
+            self._apart_since_ns = None
+            return
+        if self._apart_since_ns is None:
+            self._apart_since_ns = now_ns
+        since_ns = max(
+            self._apart_since_ns,
+            self._trouble_until_ns,
+            self._board_trouble_ns,
+            world.board.up_since_ns,
+        )
+        if now_ns > since_ns + _LINK_NS:
+            raise Violation(LINKED, f"no link for {(now_ns - since_ns) / NS:.0f} s")
 
     def _agree(self) -> None:
         world = self._world

@@ -30,7 +30,7 @@ from .disk import Disk, installed
 from .event_oracle import Asked, EventOracle
 from .history import BUSES, History
 from .host import Bridge, Clocks, HostLog
-from .kernel import DAY, MS, NS, Agenda, Planned, Violation
+from .kernel import DAY, MS, NS, Agenda, Planned, Violation, kept_going
 from .line import SerialLine
 from .occurrences import Zones
 from .properties import ALIVE, DISK, FAULTLESS
@@ -110,7 +110,6 @@ class World:
         self.events.awake = lambda: self.awake
         self.log = HostLog()
         self.answers = 0
-        self.objects_most = self.bytes_most = 0
         self._checked_ns = 0
         self._in_host = False
         self.actions = Actions(self)
@@ -126,7 +125,7 @@ class World:
         logger.handlers[:], logger.propagate = [self.log], False
         logger.setLevel(logging.ERROR)
         try:
-            with installed(self.disk):
+            with installed(self.disk), kept_going(self.agenda):
                 self._live()
         except Violation as found:
             violation = found
@@ -400,10 +399,9 @@ class World:
 
     def _check_held(self, bridge: Bridge) -> None:
         """Look at what a process holds at its end, and at what it leaves on the disk."""
-        objects, held_bytes = bounds.check_memory((*bridge.parts, self.board.firmware))
+        records = len(self.events.states) + self.routines.records
+        bounds.check_memory((*bridge.parts, self.board.firmware), records)
         bounds.check_files(self.disk.folder)
-        self.objects_most = max(self.objects_most, objects)
-        self.bytes_most = max(self.bytes_most, held_bytes)
 
     def use_zones(self, directory: Path, zones: Zones) -> None:
         """The next process finds this release of the zone rules."""
@@ -465,6 +463,9 @@ class World:
 
     def clock_trusted(self) -> bool:
         return self.events.trusted
+
+    def writes_fail_until_ns(self) -> int:
+        return self.disk.refuses_until_ns
 
     def board_log(self) -> list[Expiry]:
         return self.board.log
