@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .backend import Backend
 from .board import CLOCK_BOUND_PPM
-from .event_oracle import Asked
+from .event_states import Asked
 from .kernel import NS, Violation
 from .line import Noise
 from .occurrences import Zones

@@ -27,7 +27,8 @@ from .backend import Backend
 from .board import Expiry, SimBoard
 from .buses import SimBus
 from .disk import Disk, installed
-from .event_oracle import Asked, EventOracle
+from .event_oracle import EventOracle
+from .event_states import Asked
 from .history import BUSES, History
 from .host import Bridge, Clocks, HostLog
 from .kernel import DAY, MS, NS, Agenda, Planned, Violation, kept_going
