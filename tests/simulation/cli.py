@@ -7,8 +7,9 @@ from pathlib import Path
 from . import report
 from .fleet import devices, outcomes
 from .history import PROFILES, History, draw, profile_of
+from .outcome import Outcome
 from .shrink import shrink
-from .world import Outcome, run
+from .world import run
 
 
 def main() -> int:

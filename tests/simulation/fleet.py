@@ -8,7 +8,8 @@ from typing import Final
 
 from .history import days_of, draw, profile_of
 from .kernel import DAY, YEAR
-from .world import Outcome, run
+from .outcome import Outcome
+from .world import run
 
 _ROUND: Final = ("years", "storm", "day", "storm", "month", "storm")
 """One device that lives for years, and some whose trouble is denser, again and again."""

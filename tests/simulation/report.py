@@ -10,8 +10,8 @@ from typing import Final
 from .board import BoardConfig
 from .history import Config, History
 from .kernel import YEAR
+from .outcome import Outcome
 from .schedule_model import text_of
-from .world import Outcome
 
 _DECIDE: Final = ("host", "firmware", "protocol", "tests/simulation")
 """What a run depends on."""

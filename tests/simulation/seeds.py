@@ -4,7 +4,7 @@ from typing import Final
 
 from . import report
 from .fleet import run_device
-from .world import Outcome
+from .outcome import Outcome
 
 FOUND: Final = {
     "storm-101-16": "a countdown of another program, set while the host slept over its reading",

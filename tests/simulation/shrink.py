@@ -8,7 +8,8 @@ from typing import Final
 from .board import BoardConfig
 from .history import Config, History, Op
 from .kernel import DAY
-from .world import Outcome, run
+from .outcome import Outcome
+from .world import run
 
 _PLAIN: Final[dict[str, object]] = {
     "lead_s": 0.0,

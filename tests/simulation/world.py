@@ -1,13 +1,10 @@
 """One device and its surroundings, run through a history under the eyes of the oracles."""
 
 import hashlib
-import importlib.resources
 import logging
 import random
-import shutil
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,29 +31,17 @@ from .host import Bridge, Clocks, HostLog
 from .kernel import DAY, MS, NS, Agenda, Planned, Violation, kept_going
 from .line import SerialLine
 from .occurrences import Zones
+from .outcome import Outcome
 from .properties import ALIVE, DISK, FAULTLESS
 from .routine_oracle import RoutineOracle
 from .schedule_model import Sched
 from .wake_oracle import WakeOracle
+from .zone_releases import zone_releases, zone_version
 
 _CALM: Final = 3600 * NS
 """After the last operation everything is in order for this long, and what is due must happen."""
 
 _BUS_CONNECTS_NS: Final = 50 * MS
-
-
-@dataclass
-class Outcome:
-    """How a history went."""
-
-    history: History
-    violation: Violation | None
-    at_ns: int
-    trace_hash: str
-    trace: list[str]
-    faults: dict[str, int]
-    figures: dict[str, int] = field(default_factory=dict)
-    late_ms: list[int] = field(default_factory=list)
 
 
 class World:
@@ -71,9 +56,9 @@ class World:
         self.faults: dict[str, int] = {}
         self._hash = hashlib.sha256()
         self.trace: list[str] | None = [] if keep_trace else None
-        self.zone_releases = _zone_releases(folder)
+        self.zone_releases = zone_releases(folder)
         self.zone_release = 0
-        self._zone_rules = _zone_version(self.zone_releases[0])
+        self._zone_rules = zone_version(self.zone_releases[0])
         self.events = EventOracle(self.clocks.now, Zones(self.zone_releases[0]))
         self.disk = Disk(self.agenda, folder / "disk", f"{config.seed} disk")
         self.disk.set_lease(self.draw.randrange(1, 0x10000))
@@ -408,7 +393,7 @@ class World:
         """The next process finds this release of the zone rules."""
         product_zones.refresh_zone_rules(directory)
         self.events.zones = zones
-        self._zone_rules = _zone_version(directory)
+        self._zone_rules = zone_version(directory)
 
     # -- what the parts report --------------------------------------------------------------------
 
@@ -552,30 +537,6 @@ class World:
             figures,
             stats.late_ms,
         )
-
-
-def _zone_releases(folder: Path) -> list[Path]:
-    """Return two releases of the zone rules: the installed one, and one with other rules."""
-    installed_rules = Path(str(importlib.resources.files("tzdata"))) / "zoneinfo"
-    other = folder / "zones"
-    other.mkdir(parents=True)
-    index = (installed_rules / "tzdata.zi").read_text().splitlines()
-    (other / "tzdata.zi").write_text("\n".join(["# version 2099z", *index[1:]]))
-    for name, rules in {
-        "Europe/Lisbon": "Europe/Madrid",
-        "America/New_York": "America/Bogota",
-        "Australia/Lord_Howe": "Australia/Lord_Howe",
-        "America/Nuuk": "America/Nuuk",
-        "UTC": "UTC",
-    }.items():
-        (other / name).parent.mkdir(exist_ok=True)
-        shutil.copyfile(installed_rules / rules, other / name)
-    return [installed_rules, other]
-
-
-def _zone_version(directory: Path) -> str:
-    with (directory / "tzdata.zi").open() as index:
-        return index.readline().split()[-1]
 
 
 def run(history: History, *, keep_trace: bool = False) -> Outcome:
