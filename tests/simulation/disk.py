@@ -308,7 +308,7 @@ class _Unsynced:
 
     def renaming(self, folder: int, name: str) -> None:
         """A file is about to take a name; what has it now comes back if that is not waited for."""
-        path = Path(os.readlink(f"/proc/self/fd/{folder}")) / name
+        path = Path(f"/proc/self/fd/{folder}").readlink() / name
         content = path.read_bytes() if path.exists() else None
         self._names.setdefault(os.fstat(folder).st_ino, []).append((path, content))
 
@@ -353,6 +353,8 @@ class _FaultyOs:
         error = disk.fault() if meets_it else 0
         if error:
             self._spared = _UNDONE_IN
+            if name == "fsync":  # what is undone now is the last that was seen of it
+                self._unsynced.synced(args[0])
             raise OSError(error, os.strerror(error))
         if disk.cut_after_calls is not None:
             disk.cut_after_calls -= 1
@@ -375,7 +377,7 @@ class _FaultyOs:
             return self._unsynced.synced(args[0])
         if name == "write":
             self._unsynced.written(args[0])
-        elif name == "rename":
+        elif name == "rename" and not self._spared:
             self._unsynced.renaming(kwargs["dst_dir_fd"], args[1])
         return real(*args, **kwargs)
 

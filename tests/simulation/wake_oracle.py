@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Final
 
 from .kernel import NS, Violation
-from .properties import ARMED, LIMIT, TAKEN, WOKEN
+from .properties import ARMED, LIMIT, LINKED, TAKEN, WOKEN
 
 if TYPE_CHECKING:
     from .world import World
@@ -140,7 +140,7 @@ class WakeOracle:
             since_ns is not None
             and since_ns <= now_ns - round(AGREE_S * NS)
             and max(world.active_ns, world.routines.saved_ns) <= now_ns - 4 * NS
-            and (not world.board.log or world.board.log[-1].at_ns <= now_ns - 4 * NS)
+            and world.board.logged_ns <= now_ns - 4 * NS
             and world.events.certain
         )
 
