@@ -156,8 +156,11 @@ class SimBoard:
         self._typed = bytearray()
         self._next: Planned | None = None
         self.boot_ids: list[bytes] = []
-        self.log: list[Expiry] = []
-        """Every event that this board logged, over all boots."""
+        self.log: dict[bytes, list[Expiry]] = {}
+        """Every event that this board logged, by boot."""
+        self.expired_tokens: set[int] = set()
+        self.logged_ns = 0
+        """When the newest event was logged."""
         self.sets: list[tuple[int, int, int, int]] = []
         """World time, token and duration of every countdown that the host armed, and the token of
         the one that ran before, 0 when none did."""
@@ -350,7 +353,11 @@ class SimBoard:
         log = self.firmware.log
         for seq in range(max(after_seq + 1, log.oldest_seq()), log.last_seq + 1):
             _, source, _, token, _ = log.read(seq)
-            self.log.append(Expiry(self._agenda.now_ns, self.firmware.boot_id, seq, source, token))
+            self.logged_ns = self._agenda.now_ns
+            event = Expiry(self.logged_ns, self.firmware.boot_id, seq, source, token)
+            self.log.setdefault(event.boot_id, []).append(event)
+            if source == SOURCE_RTC_TIMER:
+                self.expired_tokens.add(token)
 
     def _plan(self, wait_ms: int) -> None:
         """Run again when the wait is over; a coarse world skips waits in which nothing is due."""

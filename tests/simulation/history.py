@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .board import CLOCK_BOUND_PPM, BoardConfig
-from .kernel import DAY, NS, YEAR
+from .kernel import DAY, NS
 from .schedule_model import text_of
 
 OWNERS: Final = ("alarm", "tea", "news")
@@ -380,4 +380,5 @@ _ARGS: Final[dict[str, Any]] = {
     "zones": lambda rng: {},
 }
 
-DEVICE_YEAR_NS: Final = YEAR
+OPERATIONS: Final = (*_ARGS, "ask", "session", "submit", "tool")
+"""All kinds, each a method of `actions.Actions`."""

@@ -48,7 +48,8 @@ class Surroundings(Protocol):
     """What the judge may ask the world."""
 
     def now(self) -> Now: ...
-    def board_log(self) -> list[Expiry]: ...
+    def board_log(self, boot_id: bytes) -> list[Expiry]: ...
+    def has_expired(self, token: int) -> bool: ...
     def clock_trusted(self) -> bool: ...
     def writes_fail_until_ns(self) -> int: ...
 
@@ -214,7 +215,7 @@ class RoutineOracle:
             return False
         boot_id = bytes.fromhex(cursor.boot_id)
         after = old.cursor.seq if old.cursor and old.cursor.boot_id == cursor.boot_id else 0
-        events = [each for each in self._world.board_log() if each.boot_id == boot_id]
+        events = self._world.board_log(boot_id)
         if cursor.seq > max((each.seq for each in events), default=0):
             raise Violation(TOGETHER, f"the cursor is past what the board logged: {cursor}")
         passed = [each for each in events if after < each.seq <= cursor.seq]
@@ -222,10 +223,7 @@ class RoutineOracle:
             return True
         token_was = old.cursor.expired_token if old.cursor and after else 0
         if cursor.expired_token != token_was:
-            return any(
-                each.source == SOURCE_RTC_TIMER and each.token == cursor.expired_token
-                for each in self._world.board_log()
-            )
+            return self._world.has_expired(cursor.expired_token)
         return False
 
     def _judge_queued(self, run: Run, now: Now) -> None:

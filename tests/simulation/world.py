@@ -453,8 +453,11 @@ class World:
     def writes_fail_until_ns(self) -> int:
         return self.disk.refuses_until_ns
 
-    def board_log(self) -> list[Expiry]:
-        return self.board.log
+    def board_log(self, boot_id: bytes) -> list[Expiry]:
+        return self.board.log.get(boot_id, [])
+
+    def has_expired(self, token: int) -> bool:
+        return token in self.board.expired_tokens
 
     def living(self) -> Bridge:
         """Return the bridge that a task of the host runs in."""
@@ -520,7 +523,7 @@ class World:
             "answers checked": stats.answers,
             "commits": self.disk.commits,
             "countdowns armed": len(self.board.sets),
-            "board events": len(self.board.log),
+            "board events": sum(len(each) for each in self.board.log.values()),
             "board boots": len(self.board.boot_ids),
             "runs": self.routines.stats.runs,
             "documents judged": self.routines.stats.saves,
