@@ -37,6 +37,13 @@ class BoardConfig(Section, frozen=True, kw_only=True):
     port: str | None = None
     glob: str = "/dev/serial/by-id/*"
 
+    def __post_init__(self) -> None:
+        """Refuse names of nothing; raise ValueError naming the field."""
+        if self.port == "":
+            raise ValueError("port must not be empty: leave it out to have the board looked for")
+        if not self.glob:
+            raise ValueError("glob must not be empty")
+
 
 class WakeConfig(Section, frozen=True, kw_only=True):
     """`lead_s`: how long the host needs from the wake line to running programs."""
@@ -79,6 +86,19 @@ class Config(Section, frozen=True, kw_only=True):
     mqtt: MqttConfig | None = None
     http: HttpConfig | None = None
     ovos: OvosConfig | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together; raise ValueError with what to add or to set."""
+        for name in ("config_dir", "state_dir"):
+            if not getattr(self, name):
+                raise ValueError(f"{name} must not be empty: it is a directory")
+        match self.agent.runner:
+            case "command" if self.agent.command is None:
+                raise ValueError("agent.runner is command: add the section [agent.command]")
+            case "http" if self.agent.http is None:
+                raise ValueError("agent.runner is http: add the section [agent.http]")
+            case "mqtt" if self.agent.mqtt is None or self.mqtt is None:
+                raise ValueError("agent.runner is mqtt: add the sections [mqtt] and [agent.mqtt]")
 
 
 def parse_config(text: str, origin: str) -> Config:

@@ -28,7 +28,7 @@ from wakebridge.clock import (
     SystemClock,
     kernel_says_synchronized,
 )
-from wakebridge.config import Config, ConfigError
+from wakebridge.config import Config
 from wakebridge.engine import EventEngine
 from wakebridge.readiness import Notifier
 from wakebridge.runner.command import CommandRunner
@@ -312,22 +312,15 @@ def _private_directory(path: str) -> Path:
 
 
 def _runner(config: Config, mqtt: MqttBus | None) -> Runner | None:
+    """Return the way to the agent; the configuration has the section that its runner needs."""
     agent = config.agent
-    match agent.runner:
-        case None:
-            return None
-        case "command":
-            if agent.command is None:
-                raise ConfigError("agent.runner is command: add the section [agent.command]")
-            return CommandRunner(agent.command)
-        case "http":
-            if agent.http is None:
-                raise ConfigError("agent.runner is http: add the section [agent.http]")
-            return HttpRunner(agent.http)
-        case "mqtt":
-            if mqtt is None or agent.mqtt is None:
-                raise ConfigError("agent.runner is mqtt: add the sections [mqtt] and [agent.mqtt]")
-            return MqttRunner(mqtt.connection, agent.mqtt)
+    if agent.runner == "command" and agent.command is not None:
+        return CommandRunner(agent.command)
+    if agent.runner == "http" and agent.http is not None:
+        return HttpRunner(agent.http)
+    if agent.runner == "mqtt" and agent.mqtt is not None and mqtt is not None:
+        return MqttRunner(mqtt.connection, agent.mqtt)
+    return None
 
 
 def _broker_state(mqtt: MqttBus) -> dict[str, object]:

@@ -33,11 +33,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"http": {"host": "0.0.0.0", "port": 0}},
         "host 0.0.0.0 can be reached from other machines: set token_file",
     ),
-}
-"""What is wrong in the file itself."""
-
-IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
-    "anything that is wrong": WRONG["a misspelt key"],
     "a runner without its section": (
         {"agent": {"runner": "command"}},
         "agent.runner is command: add the section [agent.command]",
@@ -46,6 +41,38 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
         {"agent": {"runner": "mqtt", "mqtt": {"agent": "a"}}},
         "agent.runner is mqtt: add the sections [mqtt] and [agent.mqtt]",
     ),
+    "a directory without a name": ({"state_dir": ""}, "state_dir must not be empty"),
+    "a board without a name": ({"board": {"port": ""}}, "port must not be empty"),
+    "an address without a name": ({"http": {"host": ""}}, "host must not be empty"),
+    "an OVOS port that is none": ({"ovos": {"port": 0}}, "port must be 1..65535, it is 0"),
+    "an agent without a name": ({"agent": {"mqtt": {"agent": ""}}}, "agent must not be empty"),
+    "a topic that is a filter": (
+        {"agent": {"mqtt": {"agent": "a", "prefix": "#"}}},
+        "prefix must be topic levels without wildcards, it is '#'",
+    ),
+    "a topic that no broker takes": ({"mqtt": {"base": "a\nb"}}, "base holds a character"),
+    "a URL without a host": (
+        {"agent": {"http": {"url": "http://"}}},
+        "url names no host that a request can go to",
+    ),
+}
+"""What is wrong in the file itself."""
+
+_RUNNERS: dict[str, dict[str, Any]] = {
+    "mqtt": {"agent": "a"},
+    "http": {"url": "http://127.0.0.1:9000/"},
+    "command": {"argv": ["x"]},
+}
+_LIMITS = (
+    *("mqtt.time_limit_s", "mqtt.online_limit_s", "mqtt.lease_s", "mqtt.cancel_limit_s"),
+    *("mqtt.offline_grace_s", "mqtt.output_limit_bytes"),
+    *("http.time_limit_s", "http.connect_limit_s", "http.cancel_limit_s"),
+    *("http.output_limit_bytes", "command.time_limit_s", "command.stop_grace_s"),
+    "command.output_limit_bytes",
+)
+
+IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
+    "anything that is wrong": WRONG["a misspelt key"],
     "several boards": (
         {"board": {"glob": "TOKEN*"}},
         "several serial ports could be the board; name one of: TOKEN, TOKEN-2",
@@ -84,6 +111,16 @@ def test_a_configuration_that_is_wrong_is_refused_with_the_place(name: str) -> N
     with pytest.raises(ConfigError, match=re.escape(said)) as refused:
         parse_config(toml_of(sections), "bridge.toml")
     assert str(refused.value).startswith("bridge.toml: ")
+
+
+@pytest.mark.parametrize("limit", _LIMITS)
+def test_a_limit_that_cannot_work_is_refused_by_name(limit: str) -> None:
+    """Neither a busy loop nor a wait without end can be configured."""
+    runner, name = limit.split(".")
+    section = toml_of({"agent": {runner: _RUNNERS[runner]}})
+    for value in ["-1", *([] if name.endswith("_bytes") else ["nan", "inf"])]:
+        with pytest.raises(ConfigError, match=rf"{name} must be .* - at `\$.agent.{runner}`"):
+            parse_config(f"{section}{name} = {value}\n", "bridge.toml")
 
 
 async def test_a_start_that_cannot_be_is_refused_with_the_remedy(tmp_path: Path) -> None:

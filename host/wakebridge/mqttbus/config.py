@@ -6,6 +6,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from wakebridge.mqttbus.topics import check_base
+
 SESSION_EXPIRY_S: Final = 604_800
 """How long the broker keeps what arrives for us while we are away: as long as a host can sleep on
 one countdown of the board, seven days."""
@@ -50,9 +52,7 @@ class MqttConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise ValueError("host must not be empty")
         if not 1 <= self.port <= 65_535:
             raise ValueError(f"port must be 1..65535, it is {self.port}")
-        levels = self.base.split("/")
-        if "" in levels or self.base.startswith("$") or "+" in self.base or "#" in self.base:
-            raise ValueError(f"base must be topic levels without wildcards, it is {self.base!r}")
+        check_base("base", self.base)
         if not 5 <= self.keepalive_s <= 65_535:
             raise ValueError(f"keepalive_s must be 5..65535, it is {self.keepalive_s}")
         if not 0 <= self.session_expiry_s < 0xFFFF_FFFF:

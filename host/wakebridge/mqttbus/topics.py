@@ -76,6 +76,14 @@ def decode_level(level: str) -> str:
     return name
 
 
+def check_base(field: str, base: str) -> None:
+    """Raise ValueError, naming the field, for what cannot be the first levels of all topics."""
+    if "" in base.split("/") or base.startswith("$") or set("+#") & set(base):
+        raise ValueError(f"{field} must be topic levels without wildcards, it is {base!r}")
+    if any(_must_be_encoded(char) for char in base if char not in "%/"):
+        raise ValueError(f"{field} holds a character that MQTT forbids in a topic: {base!r}")
+
+
 def matches(topic_filter: str, topic: str) -> bool:
     """Tell whether a topic filter covers a topic (MQTT 5 section 4.7)."""
     filter_levels = topic_filter.split("/")

@@ -19,6 +19,13 @@ class OvosConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     verify_tls: bool = True
     replay_after: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what is no address; raise ValueError naming the field."""
+        if not self.host:
+            raise ValueError("host must not be empty")
+        if not 1 <= self.port <= 65_535:
+            raise ValueError(f"port must be 1..65535, it is {self.port}")
+
     @property
     def url(self) -> str:
         """The websocket's address."""

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from wakebridge.runner import keeper
+from wakebridge.runner.limits import check_limits
 from wakebridge.runner.messages import LINE_MAX_BYTES, Error, Progress, Result, read_report
 from wakebridge.runner.port import (
     Completed,
@@ -70,12 +71,13 @@ class CommandConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Refuse what cannot work. Raises `ValueError`."""
         if not self.argv or not self.argv[0]:
             raise ValueError("argv names no program")
-        # Written so that "not a number" is refused as well.
-        if not (self.time_limit_s > 0 and self.output_limit_bytes > 0 and self.stop_grace_s >= 0):
-            raise ValueError("limits are greater than zero")
+        check_limits(self, ["time_limit_s"], ["stop_grace_s"], "output_limit_bytes")
         words = (*self.argv, *self.environment, *self.environment.values())
         if any("\0" in word for word in (*words, self.working_directory or "")):
             raise ValueError("a zero byte ends a word for every program: leave it out")
+        for name in self.environment:
+            if not name or "=" in name:
+                raise ValueError(f"environment: {name!r} is no name of a variable")
 
 
 class _Active:

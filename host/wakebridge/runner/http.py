@@ -18,11 +18,12 @@ import secrets
 from collections.abc import AsyncIterator
 from enum import StrEnum
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import msgspec
 
+from wakebridge.runner.limits import check_limits
 from wakebridge.runner.messages import (
     LINE_MAX_BYTES,
     Accepted,
@@ -93,6 +94,10 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             value = getattr(self, name)
             if value is not None and not value.startswith(("http://", "https://")):
                 raise ValueError(f"{name} begins with http:// or https://, it is {value!r}")
+            if value is not None and not _names_a_host(value):
+                raise ValueError(f"{name} names no host that a request can go to: {value!r}")
+        limits_s = ["time_limit_s", "connect_limit_s", "cancel_limit_s"]
+        check_limits(self, limits_s, [], "output_limit_bytes")
 
 
 class Delivery(StrEnum):
@@ -317,6 +322,14 @@ async def _followed(reports: AsyncIterator[Report], on_progress: OnProgress) -> 
             case _:
                 return Interrupted("the agent knows nothing of the run")
     return None
+
+
+def _names_a_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0 and url.isprintable() and " " not in url
+    except ValueError:  # a port that is none
+        return False
 
 
 def _text(error: Exception) -> str:

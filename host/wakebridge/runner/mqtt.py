@@ -25,7 +25,9 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from wakebridge.bus import BusUnavailable, Undeliverable
+from wakebridge.mqttbus.topics import check_base
 from wakebridge.runner.lease import Lease, Patience
+from wakebridge.runner.limits import check_limits
 from wakebridge.runner.messages import (
     Cancelled,
     Error,
@@ -122,6 +124,14 @@ class MqttRunnerConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     lease_s: float = LEASE_S
     cancel_limit_s: float = CANCEL_LIMIT_S
     output_limit_bytes: int = OUTPUT_LIMIT_BYTES
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work; raise ValueError naming the field."""
+        if not self.agent:
+            raise ValueError("agent must not be empty: it is a level of the topics")
+        check_base("prefix", self.prefix)
+        limits_s = ["time_limit_s", "online_limit_s", "lease_s", "cancel_limit_s"]
+        check_limits(self, limits_s, ["offline_grace_s"], "output_limit_bytes")
 
     @property
     def patience(self) -> Patience:
