@@ -15,6 +15,7 @@ from wakebridge import bus
 from wakebridge.schedule import legacy, misfire, record
 from wakebridge.schedule.book import Book, Change, Key
 from wakebridge.schedule.errors import RequestError
+from wakebridge.schedule.fields import CONTEXT_MAX_BYTES
 from wakebridge.schedule.instants import Now, format_instant
 from wakebridge.schedule.misfire import Evaluation, Schedule
 from wakebridge.schedule.rules import At
@@ -208,6 +209,10 @@ class EventEngine:
         return skill_id
 
     def _schedule(self, owner: str, request: Request, now: Now) -> Decision:
+        context_bytes = len(request.context_json or b"")
+        if context_bytes > CONTEXT_MAX_BYTES:
+            reason = f"the context is {context_bytes} bytes, the limit is {CONTEXT_MAX_BYTES}"
+            raise RequestError("invalid_record", reason)
         stored = self._stored_for_replacement(owner, request.body)
         parsed = record.parse_record(
             owner, request.body, now, None if stored is None else stored.record

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from ovos_bridge import bridge
 from ovos_processes import Listener, OvosBus
-from wakebridge.adapters.ovos import OvosAdapter, OvosConfig
-from wakebridge.adapters.ovos.adapter import LIST_ANSWER_S
+from wakebridge.adapters.ovos import OvosAdapter, OvosConfig, adapter
+from wakebridge.adapters.ovos.adapter import LIST_ANSWER_S, REQUEST_MAX_CHARS
 from wakebridge.clock import SystemClock
+from wakebridge.schedule.fields import CONTEXT_MAX_BYTES
 from wakebridge.schedule.instants import format_instant, parse_instant
 
 SCHEDULE = "ovos.scheduler.schedule"
@@ -316,6 +317,57 @@ async def test_an_answer_larger_than_the_bus_carries_is_a_refusal(
         assert (await ear.ask("ovos.scheduler.get", {"id": "s1"}, {"skill_id": "brief"}))["data"][
             "ok"
         ]
+
+
+async def test_e13_e20_a_request_too_large_to_be_read_is_refused_and_holds_up_nobody(
+    bus: OvosBus, tmp_path: Path
+) -> None:
+    async with Listener(bus.url) as ear, bridge(bus.port, tmp_path / "s.db"):
+        await ear.next("ovos.scheduler.ready")
+        large = {"skill_id": "brief", "pad": "x" * REQUEST_MAX_CHARS}
+        for _ in range(3):
+            refused = (await ear.ask(SCHEDULE, event(at=ahead(3600)), large))["data"]
+            assert (refused["ok"], refused["error"]) == (False, "invalid_record")
+            assert f"the limit is {REQUEST_MAX_CHARS}" in refused["reason"]
+        listed = await ear.ask("ovos.scheduler.list", {}, {"skill_id": "brief"})
+        assert listed["data"]["schedules"] == []
+
+
+async def test_e11_a_context_that_could_not_come_back_with_a_fire_is_refused(
+    bus: OvosBus, tmp_path: Path
+) -> None:
+    async with Listener(bus.url) as ear, bridge(bus.port, tmp_path / "s.db"):
+        await ear.next("ovos.scheduler.ready")
+        context = {"skill_id": "brief", "pad": ""}
+        room = CONTEXT_MAX_BYTES - len(json.dumps(context, separators=(",", ":")))
+        large = {**context, "pad": "x" * (room + 1)}
+        refused = (await ear.ask(SCHEDULE, event(at=ahead(0.2)), large))["data"]
+        assert (refused["ok"], refused["error"]) == (False, "invalid_record")
+        assert f"the context is {CONTEXT_MAX_BYTES + 1} bytes" in refused["reason"]
+        largest = {**context, "pad": "x" * room}
+        assert (await ear.ask(SCHEDULE, event(at=ahead(0.2)), largest))["data"]["ok"] is True
+        fired = await ear.next("brief.morning")
+        assert fired["context"]["pad"] == largest["pad"]
+
+
+async def test_requests_are_bounded_by_their_size_together(
+    bus: OvosBus,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What is beyond every bound is dropped and counted; the others are served."""
+    monkeypatch.setattr(adapter, "CHARS_IN_PROGRESS_MAX", 5_000)
+    caplog.set_level("WARNING")
+    async with Listener(bus.url) as ear, bridge(bus.port, tmp_path / "s.db"):
+        await ear.next("ovos.scheduler.ready")
+        big = {"pad": "x" * 9_000}
+        for n in range(4):
+            schedule = {"id": f"s{n}", "event": "brief.s", "at": ahead(3600), "data": big}
+            await ear.say(SCHEDULE, schedule, {"skill_id": "brief"})
+        listed = await ear.ask("ovos.scheduler.list", {}, {"skill_id": "brief"})
+        assert listed["data"]["schedules"] == []
+        assert "dropped 4 requests" in caplog.text
 
 
 async def test_a_request_is_answered_without_the_stall_of_a_delayed_acknowledgement(

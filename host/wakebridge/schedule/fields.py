@@ -21,6 +21,9 @@ EVENT_MAX_CHARS: Final = 512
 """An owner's name and the event's own: twice an id."""
 DATA_MAX_BYTES: Final = 16_384
 """The bound of E8, on compact UTF-8 JSON."""
+CONTEXT_MAX_BYTES: Final = 262_144
+"""Of the context that is kept with a schedule, as compact JSON: sixteen times the data. It comes
+back with every fire, which has to fit into one message of any bus."""
 DATA_MAX_DEPTH: Final = 64
 """Far beyond any record of facts, far below the recursion limit of any JSON reader."""
 CALENDAR_SPAN_NS: Final = MAX_NS - MIN_NS + 1

@@ -49,7 +49,16 @@ IN_PROGRESS_MAX: Final = 1280
 told that it is busy. Beyond, a request is dropped and counted, as answering a flood without bound
 would itself be the harm."""
 
-Handler = Callable[[Message], None]
+REQUEST_MAX_CHARS: Final = 1_048_576
+"""Longest request that is read. A context of 256 KiB and data of 16 KiB fit in twice, should their
+author escape every other character; parsing more would hold up everybody's fires."""
+
+CHARS_IN_PROGRESS_MAX: Final = 32 * 1024 * 1024
+"""Of the requests on their way at once, together; beyond, they are dropped and counted as well."""
+
+Work = Coroutine[Any, Any, None]
+Handler = Callable[[Message], Work | None]
+"""What is to be done about a message, if that takes any time."""
 
 
 class OvosAdapter:
@@ -70,7 +79,8 @@ class OvosAdapter:
             verify_tls=config.verify_tls,
         )
         self._legacy = LegacyVerbs(scheduler, clock, ROUTE)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], int] = {}
+        self._chars = 0
         self.dropped = 0
         """Requests beyond every bound, left without an answer."""
         self._handlers = self._make_handlers(config.replay_after)
@@ -79,8 +89,7 @@ class OvosAdapter:
         handlers: dict[str, Handler] = {
             message_type: self._spec_handler(verb) for verb, message_type in REQUEST_TYPES.items()
         }
-        for message_type in self._legacy.types:
-            handlers[message_type] = lambda message: self._spawn(self._answer_legacy(message))
+        handlers |= dict.fromkeys(self._legacy.types, self._answer_legacy)
         handlers[CLOCK_SYNCED_TYPE] = lambda _: self._scheduler.clock_synced()
         if replay_after is not None:
             handlers[replay_after] = lambda _: self._scheduler.replay_now(ROUTE)
@@ -108,16 +117,23 @@ class OvosAdapter:
             raise Undeliverable(str(error)) from error
 
     def _take(self, frame: str) -> None:
-        named = peek_type(frame)
+        named, size = peek_type(frame), len(frame)
         if named is not None and named not in self._handlers:
+            return
+        if size > REQUEST_MAX_CHARS:
+            if named is not None and named in REQUEST_TYPES.values():
+                self._spawn(self._refuse_unread(named, size), 0)
+            elif named is not None:
+                _log.warning("%s is ignored: it has %d characters", named, size)
             return
         message = decode(frame)
         handler = self._handlers.get(message.type) if message is not None else None
-        if message is not None and handler is not None:
-            handler(message)
+        work = handler(message) if message is not None and handler is not None else None
+        if work is not None:
+            self._spawn(work, size)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        if len(self._tasks) >= IN_PROGRESS_MAX:
+    def _spawn(self, work: Work, size: int) -> None:
+        if len(self._tasks) >= IN_PROGRESS_MAX or self._chars + size > CHARS_IN_PROGRESS_MAX:
             work.close()
             self.dropped += 1
             if self.dropped.bit_count() == 1:  # a power of two: a flood must not flood the log
@@ -125,13 +141,24 @@ class OvosAdapter:
             return
         # Tasks begin in the order of their creation, so requests reach the service as they came.
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = size
+        self._chars += size
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._chars -= self._tasks.pop(task)
 
     # -- ovos.scheduler.* (E20) -------------------------------------------------------------------
 
     def _spec_handler(self, verb: str) -> Handler:
-        return lambda message: self._spawn(self._answer_spec(verb, message))
+        return lambda message: self._answer_spec(verb, message)
+
+    async def _refuse_unread(self, message_type: str, size: int) -> None:
+        """Answer a request that is too large to be read, its context included (E20)."""
+        reason = f"the message has {size} characters, the limit is {REQUEST_MAX_CHARS}"
+        nobody = Message(message_type, {}, {})
+        refused = refusal("invalid_record", reason)
+        await self._reply(nobody, message_type + RESPONSE_SUFFIX, refused)
 
     async def _answer_spec(self, verb: str, message: Message) -> None:
         asked = asyncio.ensure_future(self._ask(verb, message))
