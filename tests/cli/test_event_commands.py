@@ -144,6 +144,31 @@ MISTAKES = {
     ),
     "no instant": (("event", "add", "x", "--owner", "d", "--at", "soon"), 1, "RFC 3339"),
     "no span": (("event", "add", "x", "--owner", "d", "--in", "soon"), 2, "length of time"),
+    "a span that never ends": (
+        ("event", "add", "x", "--owner", "d", "--in", "inf"),
+        2,
+        "length of",
+    ),
+    "a span beyond all numbers": (
+        ("event", "add", "x", "--owner", "d", "--in", "9" * 400 + "w"),
+        2,
+        "length of time",
+    ),
+    "a zone for a span": (
+        ("event", "add", "x", "--owner", "d", "--in", "1s", "--zone", "Europe/Lisbon"),
+        2,
+        "--zone: only with --local",
+    ),
+    "days for a period": (
+        ("event", "add", "x", "--owner", "d", "--every", "1h", "--days", "mon", "--dry-run"),
+        2,
+        "--days: only with --local",
+    ),
+    "a start for a span": (
+        ("event", "add", "x", "--owner", "d", "--in", "1s", "--start", "2126-01-01T00:00:00Z"),
+        2,
+        "--start: only with --every",
+    ),
     "no day": (
         ("event", "add", "x", "--owner", "d", "--local", "07:30", "--days", "may"),
         2,
@@ -160,6 +185,16 @@ MISTAKES = {
         "data",
     ),
     "no owner": (("event", "list"), 2, "--owner"),
+    "an owner without a name": (
+        ("event", "add", "x", "--owner", "", "--in", "1s", "--dry-run"),
+        2,
+        "an owner has a name",
+    ),
+    "an unknown bus": (
+        ("event", "add", "x", "--owner", "d", "--in", "1s", "--route", "bus", "--dry-run"),
+        2,
+        "'bus' is not one of",
+    ),
     "an unknown schedule": (("event", "show", "x", "--owner", "d"), 1, "no schedule 'x'"),
     "an unknown command": (("event", "wish"), 2, "wish"),
 }

@@ -15,8 +15,22 @@ from wakebridge.schedule.record import Record, first_occurrence, parse_record
 
 SHOWN_OCCURRENCES: Final = 5
 
+# What says more about one form of time, and nothing without it.
+_PARTS_OF: Final = {"every": ("start",), "local": ("days", "zone")}
+
+
+def _named(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if not value:
+        raise click.BadParameter("an owner has a name")
+    return value
+
+
 _owner = click.option(
-    "--owner", required=True, metavar="SKILL_ID", help="in whose name; owners see only their own"
+    "--owner",
+    required=True,
+    callback=_named,
+    metavar="SKILL_ID",
+    help="in whose name; owners see only their own",
 )
 _as_json = click.option("--json", "as_json", is_flag=True, help="print JSON")
 
@@ -43,7 +57,13 @@ def event() -> None:
 @click.option("--misfire", type=click.Choice(["late", "skip"]), help="what to do when too late")
 @click.option("--grace", "grace_s", type=Span(), metavar="SPAN", help="what still is on time")
 @click.option("--ephemeral", is_flag=True, help="forget it when the bridge stops")
-@click.option("--route", default="mqtt", show_default=True, help="the bus that hears the fires")
+@click.option(
+    "--route",
+    type=click.Choice(["mqtt", "ovos"]),
+    default="mqtt",
+    show_default=True,
+    help="the bus that hears the fires",
+)
 @click.option("--dry-run", is_flag=True, help="check it and show its occurrences, change nothing")
 @_as_json
 @click.pass_obj
@@ -69,6 +89,10 @@ def add(
 
 def _body(name: str, owner: str, given: dict[str, Any]) -> dict[str, object]:
     """Return the request body; options that were not given are left out."""
+    for form, parts in _PARTS_OF.items():
+        stray = [f"--{part}" for part in parts if given[part] is not None]
+        if stray and given[form] is None:
+            raise click.UsageError(f"{' and '.join(stray)}: only with --{form}, which is missing")
     body: dict[str, object] = {
         "id": given["schedule_id"] or name,
         "event": f"{owner}.{name}",

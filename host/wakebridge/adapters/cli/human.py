@@ -6,8 +6,11 @@ from typing import Any, Final
 import click
 
 _SECONDS_OF: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_SPAN: Final = re.compile(r"(?:(\d+(?:\.\d+)?)([smhdw]))+", re.ASCII)
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)([smhdw])", re.ASCII)
+# More digits are a slip of the hand, and would be more than a number holds.
+_DIGITS: Final = r"\d{1,15}(?:\.\d{1,15})?"
+_NUMBER: Final = re.compile(rf"-?{_DIGITS}", re.ASCII)
+_SPAN: Final = re.compile(rf"(?:({_DIGITS})([smhdw]))+", re.ASCII)
+_PART: Final = re.compile(rf"({_DIGITS})([smhdw])", re.ASCII)
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -21,10 +24,8 @@ class Span(click.ParamType[Any]):
         if isinstance(value, int | float):
             return value
         text = str(value).strip().lower()
-        try:
-            return int(text) if text.isdigit() else float(text)
-        except ValueError:
-            pass
+        if _NUMBER.fullmatch(text) is not None:
+            return float(text) if "." in text else int(text)
         if _SPAN.fullmatch(text) is None:
             self.fail(f"{value!r} is not a length of time: write 90s, 10m, 1h30m or 2d", param, ctx)
         parts = _PART.findall(text)
