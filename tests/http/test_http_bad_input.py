@@ -5,6 +5,7 @@ One running daemon with a scheduled and a running routine takes all of it, one r
 
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -272,6 +273,8 @@ async def test_methods_and_paths_that_do_not_exist(
         ("/api/sessions", {"session_id": ""}, "session_id"),
         ("/api/sessions", {"session_id": "x" * 201}, "session_id"),
         ("/api/sessions", {"session_id": "a\u202eb"}, "session_id"),
+        ("/api/sessions", {"session_id": "."}, "session_id"),
+        ("/api/sessions", {"session_id": ".."}, "session_id"),
         ("/api/sessions", {"session_id": "a", "root": True}, "root"),
         ("/api/sessions/chat/revise", {"new_session_id": 1}, "new_session_id"),
         ("/api/sessions/chat/clear", {"reason": "x" * 1001}, "reason"),
@@ -282,6 +285,8 @@ async def test_methods_and_paths_that_do_not_exist(
         ("/api/sessions/chat/runs", {"kind": "background", "task": "\u3000"}, "task"),
         ("/api/sessions/chat/runs", {"kind": "background", "task": "x" * 16_385}, "task"),
         ("/api/scheduler/list", {"data": {}, "context": {}, "route": "carrier"}, "route"),
+        ("/api/scheduler/list", {"data": [], "context": {}}, "data"),
+        ("/api/board/lend", {"tcp_port": 1.5}, "tcp_port"),
     ],
 )
 async def test_bodies_of_the_other_operations_are_judged_field_by_field(
@@ -291,6 +296,10 @@ async def test_bodies_of_the_other_operations_are_judged_field_by_field(
     answer = await victim.bridge.http("POST", path, body)
     assert answer.status == 400
     assert answer.body["error"]["field"] == field, answer.body
+    # A sentence about the field: no types of ours, no pattern, no path into a document.
+    reason = answer.body["error"]["reason"]
+    assert field in reason
+    assert not re.search(r"Expected|regex|Object|`|\$", reason), reason
     assert victim.state() == before
 
 
@@ -299,6 +308,7 @@ async def test_the_timer_is_judged_as_well(victim: Victim) -> None:
     for duration_s in (0, 0.5, 604_801, "60", None):
         answer = await victim.bridge.http("PUT", "/api/mcu/timer", {"duration_s": duration_s})
         assert (answer.status, answer.body["error"]["field"]) == (400, "duration_s")
+        assert "a number of seconds from 1 to 604800" in answer.body["error"]["reason"]
     assert victim.state() == before
 
 

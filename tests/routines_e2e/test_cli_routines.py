@@ -151,6 +151,8 @@ async def test_mistakes_are_told_in_a_sentence_with_a_code_and_change_nothing(
         (add, 2, "give exactly one of --in and --at"),
         ((*add, "--in", "1h", "--at", now()), 2, "give exactly one of --in and --at"),
         ((*add, "--in", "soon"), 2, "is not a length of time"),
+        ((*add, "--in", "inf"), 2, "is not a length of time"),
+        (("session", "open", ".."), 1, "neither . nor .."),
         ((*add, "--in", "0"), 1, "delay_s is a whole number of seconds from 1 to 604800"),
         ((*add, "--in", "8d"), 1, "delay_s is a whole number of seconds from 1 to 604800"),
         ((*add, "--in", "1.5s"), 1, "delay_s is a whole number of seconds"),

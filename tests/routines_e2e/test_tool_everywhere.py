@@ -139,6 +139,7 @@ async def test_r11_in_realtime_the_foreground_delegates_and_the_backend_schedule
         assert delegated.result["run_id"] in {entry["run_id"] for entry in entries}
         empty = await over_http(bridge, {"task": " "}, "create_agent_task", "foreground")
         assert empty.error["field"] == "task"
+        assert "that is not blank" in empty.error["reason"]
 
 
 async def test_r11_in_realtime_without_a_backend_agent_creation_is_rejected(

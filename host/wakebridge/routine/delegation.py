@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from wakebridge.routine.change import Code, Refusal
-from wakebridge.routine.limits import TASK_MAX_CHARS, TASK_PATTERN
+from wakebridge.routine.limits import TASK_MAX_CHARS, TASK_PATTERN, TASK_RULE
 
 DESCRIPTION = (
     "Hand a task over to the backend agent, which works in this conversation with all its tools. "
@@ -25,10 +25,9 @@ def parse(value: object) -> AgentTask | Refusal:
     """Return the task in a decoded JSON value, or a refusal that names the field."""
     try:
         return msgspec.convert(value, AgentTask)
-    except msgspec.ValidationError as error:
-        return Refusal(
-            Code.INVALID, f"task is text of 1 to {TASK_MAX_CHARS} characters: {error}", "task"
-        )
+    except msgspec.ValidationError:
+        reason = f'the input is {{"task": "..."}} and nothing else; the task is {TASK_RULE}'
+        return Refusal(Code.INVALID, reason, "task")
 
 
 def _args_schema() -> dict[str, Any]:

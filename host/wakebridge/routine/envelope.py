@@ -6,7 +6,7 @@ import msgspec
 
 from wakebridge.routine import modes
 from wakebridge.routine.change import Code, Refusal
-from wakebridge.routine.limits import ID_MAX_CHARS
+from wakebridge.routine.limits import SESSION_ID_RULE
 from wakebridge.routine.lineage import is_session_id
 from wakebridge.schedule.instants import format_instant
 
@@ -81,8 +81,7 @@ def read_call(body: bytes) -> Call | Refusal:
     if envelope.session_id is not msgspec.UNSET:
         session_id = envelope.session_id
         if not is_session_id(session_id):
-            reason = f"session_id is text of 1 to {ID_MAX_CHARS} visible characters"
-            return Refusal(Code.INVALID, reason, "session_id")
+            return Refusal(Code.INVALID, f"session_id is {SESSION_ID_RULE}", "session_id")
     if envelope.input is not msgspec.UNSET and envelope.raw_input is not msgspec.UNSET:
         reason = "input and raw_input exclude each other: give exactly one of them"
         return Refusal(Code.INVALID, reason, "raw_input")

@@ -50,10 +50,15 @@ ID_MAX_CHARS = 200
 """Longest session id, so that a file name can be made of it."""
 
 SESSION_ID_PATTERN = (
-    "^[^\\x00-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202f\\u2060-\\u206f\\ufeff]+$"
+    "^(?!\\.{1,2}$)[^\\x00-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202f\\u2060-\\u206f\\ufeff]+$"
 )
 """What a session id is made of: no control characters, none that are invisible, none that change
-the direction of writing, because ids are shown in logs and on terminals."""
+the direction of writing, because ids are shown in logs and on terminals. And neither `.` nor `..`,
+which leave every path that they are put into."""
+
+SESSION_ID_RULE = f"text of 1 to {ID_MAX_CHARS} visible characters, and neither . nor .."
+TASK_RULE = f"text of 1 to {TASK_MAX_CHARS} characters that is not blank"
+"""The same for people."""
 
 BUSY_LEASE_MAX_S = 3_600
 """Longest time a backend may hold a session at once: a backend that crashed meanwhile must not keep

@@ -15,6 +15,7 @@ from wakebridge.routine.limits import (
     LINEAGES_MAX,
     REVISIONS_MAX,
     SESSION_ID_PATTERN,
+    SESSION_ID_RULE,
 )
 from wakebridge.routine.state import Lineage, LineageStatus
 
@@ -158,7 +159,7 @@ def _moved_last(ledger: Ledger, lineage: Lineage) -> Ledger:
 def _bad_id(session_id: str) -> Refusal | None:
     if is_session_id(session_id):
         return None
-    reason = f"a session id is 1 to {ID_MAX_CHARS} visible characters"
+    reason = f"a session id is {SESSION_ID_RULE}"
     return Refusal(Code.INVALID, reason, "session_id")
 
 

@@ -18,6 +18,7 @@ from wakebridge.routine.limits import (
     RUN_AT_MAX_CHARS,
     TASK_MAX_CHARS,
     TASK_PATTERN,
+    TASK_RULE,
 )
 from wakebridge.routine.routine import Definition
 from wakebridge.schedule.errors import BadInstant
@@ -32,7 +33,7 @@ DESCRIPTION = (
 _RULES = {
     "action": "action is one of create, list, update, cancel",
     "id": f"id is the id of a routine, text of 1 to {ID_MAX_CHARS} characters",
-    "task": f"task is text of 1 to {TASK_MAX_CHARS} characters that is not blank",
+    "task": f"task is {TASK_RULE}",
     "delay_s": f"delay_s is a whole number of seconds from 1 to {DELAY_MAX_S}",
     "run_at": "run_at is an RFC 3339 instant with a zone, such as 2026-10-23T09:00:00+02:00",
     "interval_s": (

@@ -9,17 +9,36 @@ from wakebridge.routine.limits import (
     DELAY_MAX_S,
     ID_MAX_CHARS,
     SESSION_ID_PATTERN,
+    SESSION_ID_RULE,
     TASK_MAX_CHARS,
     TASK_PATTERN,
+    TASK_RULE,
 )
 from wakebridge.runner.messages import Report
 
 __all__ = ["Report"]
 
+# A description is what a client is told that sends something else: see `operation.read`.
 SessionId = Annotated[
-    str, msgspec.Meta(min_length=1, max_length=ID_MAX_CHARS, pattern=SESSION_ID_PATTERN)
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=ID_MAX_CHARS,
+        pattern=SESSION_ID_PATTERN,
+        description=SESSION_ID_RULE,
+    ),
 ]
-Reason = Annotated[str, msgspec.Meta(max_length=1000)]
+Task = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1, max_length=TASK_MAX_CHARS, pattern=TASK_PATTERN, description=TASK_RULE
+    ),
+]
+Reason = Annotated[
+    str, msgspec.Meta(max_length=1000, description="text of at most 1000 characters")
+]
+
+Object = Annotated[dict[str, Any], msgspec.Meta(description="a JSON object")]
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -74,9 +93,7 @@ class SubmitRun(Body, frozen=True, kw_only=True):
     """
 
     kind: Literal["interactive", "background"]
-    task: Annotated[
-        str, msgspec.Meta(min_length=1, max_length=TASK_MAX_CHARS, pattern=TASK_PATTERN)
-    ]
+    task: Task
     interrupts: bool = False
 
 
@@ -87,28 +104,46 @@ class Busy(Body, frozen=True, kw_only=True):
     background work that is active in the session to stop.
     """
 
-    lease_s: Annotated[float, msgspec.Meta(gt=0, le=BUSY_LEASE_MAX_S)]
+    lease_s: Annotated[
+        float,
+        msgspec.Meta(
+            gt=0,
+            le=BUSY_LEASE_MAX_S,
+            description=f"a number of seconds, more than 0 and at most {BUSY_LEASE_MAX_S}",
+        ),
+    ]
     interrupts: bool = False
 
 
 class SetTimer(Body, frozen=True, kw_only=True):
     """A countdown set by hand, to the millisecond."""
 
-    duration_s: Annotated[float, msgspec.Meta(ge=1, le=DELAY_MAX_S)]
+    duration_s: Annotated[
+        float,
+        msgspec.Meta(
+            ge=1, le=DELAY_MAX_S, description=f"a number of seconds from 1 to {DELAY_MAX_S}"
+        ),
+    ]
 
 
 class LendPort(Body, frozen=True, kw_only=True):
     """For how long a technician may have the port, and on which TCP port (0: a free one)."""
 
-    limit_s: Annotated[float, msgspec.Meta(ge=1, le=86_400)] = 1800.0
-    tcp_port: Annotated[float, msgspec.Meta(ge=0, le=65_535, multiple_of=1)] = 0
+    limit_s: Annotated[
+        float,
+        msgspec.Meta(ge=1, le=86_400, description="a number of seconds from 1 to 86400"),
+    ] = 1800.0
+    tcp_port: Annotated[
+        float,
+        msgspec.Meta(ge=0, le=65_535, multiple_of=1, description="a whole number from 0 to 65535"),
+    ] = 0
 
 
 class SchedulerRequest(Body, frozen=True, kw_only=True):
     """A request of OVOS-SCHEDULER-1; fires go to the bus that `route` names."""
 
-    data: dict[str, Any]
-    context: dict[str, Any]
+    data: Object
+    context: Object
     route: Literal["mqtt", "ovos"] = "mqtt"
 
 

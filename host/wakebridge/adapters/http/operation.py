@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from aiohttp import web
@@ -115,9 +115,34 @@ async def read(request: web.Request, kind: type[T]) -> T:
     body = await body_of(request)
     try:
         return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _told(str(error), kind) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        place = _PLACE.search(str(error))
-        raise bad(str(error), place[1] or place[2] if place else None) from None
+        raise bad(f"the body is not JSON: {error}", None) from None
+
+
+def _told(message: str, kind: type) -> Refused:
+    """Turn a validation message into a sentence that says what would be right."""
+    place = _PLACE.search(message)
+    if place is None:
+        return bad(f"the body is not what is asked for: {message}", None)
+    field = str(place[1] or place[2])
+    if "unknown field" in message:
+        return bad(f"there is no field {field!r} here", field)
+    rule = _rule_of(get_type_hints(kind, include_extras=True).get(field))
+    if "missing" in message:
+        return bad(f"{field} is missing" + (f": it is {rule}" if rule else ""), field)
+    return bad(f"{field} is {rule}" if rule else message, field)
+
+
+def _rule_of(hint: Any) -> str | None:
+    """Return what a field of this type is, in words."""
+    for each in (hint, *get_args(hint)):  # a field that may be left out is a union
+        if get_origin(each) is Annotated:
+            return next((meta.description for meta in each.__metadata__), None)
+        if get_origin(each) is Literal:
+            return f"one of {', '.join(get_args(each))}"
+    return None
 
 
 def bad(reason: str, field: str | None) -> Refused:

@@ -17,6 +17,7 @@ from wakebridge.adapters.http.operation import (
 )
 from wakebridge.routine import envelope, modes
 from wakebridge.routine.change import Code, Refusal
+from wakebridge.routine.limits import SESSION_ID_RULE
 from wakebridge.routine.lineage import is_session_id
 
 _AGENT: Final = Header(
@@ -61,7 +62,7 @@ def _caller(request: web.Request) -> modes.Caller:
 def _session_of(request: web.Request) -> str | None:
     session_id = request.headers.get(_SESSION_ID.name)
     if session_id is not None and not (is_session_id(session_id) and session_id.isprintable()):
-        raise bad(f"{_SESSION_ID.name} is not the id of a session", _SESSION_ID.name)
+        raise bad(f"{_SESSION_ID.name} is {SESSION_ID_RULE}", _SESSION_ID.name)
     return session_id
 
 
