@@ -98,7 +98,7 @@ async def test_a15_r1_an_empty_file_is_left_and_the_previous_generation_is_resto
 
 @pytest.mark.parametrize("how", ["cut in the middle", "an unknown kind"])
 async def test_a15_r2_r3_what_is_not_understood_is_never_written_over(
-    how: str, bridge: BridgeProcess
+    how: str, bridge: BridgeProcess, wakebridge: CommandLine
 ) -> None:
     for n in range(3):
         await create(bridge, "x", delay_s=600 + n)
@@ -114,7 +114,18 @@ async def test_a15_r2_r3_what_is_not_understood_is_never_written_over(
     before = listed(bridge)
     await bridge.start()
     await serves_all_but_the_tool(bridge)
+    # Nobody knows which sessions there are, so none is said not to be.
+    shown = await wakebridge("session", "show", "chat", code=1)
+    assert "the ledger cannot be read" in " ".join(shown.reason.split())
     assert await bridge.stop() == 0
+    # What people are told to do is what can be done.
+    checked = " ".join((await wakebridge("state", "check", code=1)).out.split())
+    if how == "cut in the middle":
+        assert "move it away to start empty" in checked
+        tried = " ".join((await wakebridge("state", "restore", code=1)).reason.split())
+        assert "Nothing is left to restore from" in tried
+    else:
+        assert "mend it by: wakebridge state restore" in checked
     assert listed(bridge) == before
 
 

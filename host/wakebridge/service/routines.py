@@ -396,8 +396,11 @@ class RoutineService:
     async def transcript(self, session_id: str) -> Sequence[Entry] | Refusal:
         """Return a session's transcript, oldest line first. Raises `StoreError`."""
         entries = (await asyncio.to_thread(self._transcripts.read, session_id)).entries
-        known = entries or lineage.lineage_of(self._state.lineages, session_id)
-        return entries if known else lineage.unknown(session_id)
+        if entries or lineage.lineage_of(self._state.lineages, session_id):
+            return entries
+        if self._unavailable is not None:  # then nobody knows whether there is such a session
+            return Refusal(Code.INTERNAL, f"the ledger cannot be read: {self._unavailable}")
+        return lineage.unknown(session_id)
 
     # -- the writer -------------------------------------------------------------------------------
 

@@ -189,7 +189,11 @@ class RoutinesJson:
         if current.state is not None:
             raise StoreError(f"{current.path} can be loaded, so nothing is restored")
         if previous.state is None:
-            raise StateUnreadable(f"{previous.path}: {previous.problem or 'there is no such file'}")
+            problem = previous.problem or "there is no such file"
+            raise StateUnreadable(
+                f"{previous.path}: {problem}. Nothing is left to restore from: "
+                f"mend {current.path} by hand, or move it away to start empty"
+            )
         reason = "restored from the previous state: whether this occurrence ran is not known"
         lost_ns = now.wall_ns
         if current.exists:

@@ -45,7 +45,7 @@ def check(as_json: bool) -> None:
     if problem is not None:
         if not as_json:
             click.echo(wrapped(f"The schedule tool is off: {problem}."))
-            click.echo("With the bridge stopped, mend it by: wakebridge state restore")
+            click.echo(wrapped(_remedy(report)))
         sys.exit(1)
 
 
@@ -86,6 +86,16 @@ def _problem(report: CheckReport) -> str | None:
     if report.previous.exists:
         return "the current state is missing, and the previous one is there"
     return None
+
+
+def _remedy(report: CheckReport) -> str:
+    """Return what a person can do about a state that cannot be loaded."""
+    if report.previous.state is not None:
+        return "With the bridge stopped, mend it by: wakebridge state restore"
+    return (
+        "There is no previous state to put back. With the bridge stopped, mend the file by hand,"
+        " or move it away to start empty."
+    )
 
 
 def _described(generation: FileReport) -> str:
