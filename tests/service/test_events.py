@@ -10,7 +10,9 @@ import pytest
 from event_world import World, ask, event
 from virtual_time import NS, VirtualLoop, run_virtual
 from wakebridge.bus import BusMessage
-from wakebridge.schedule.instants import parse_instant
+from wakebridge.schedule import misfire
+from wakebridge.schedule.instants import Now, parse_instant
+from wakebridge.schedule.misfire import Evaluation, Schedule
 from wakebridge.store.errors import StoreError
 from wakebridge.store.schedules_sqlite import SchedulesSqlite
 
@@ -414,3 +416,38 @@ def test_without_grace_a_prompt_fire_is_on_time_e10_e40(world: Any, misfire: str
     late = [] if misfire == "skip" else ["2026-03-01T10:01:00"]
     assert [due for _, due in done.bus.fires()] == ["2026-03-01T10:00:10", *late]
     assert len(done.bus.data("ovos.scheduler.missed")) == 1
+
+
+def test_a_schedule_that_cannot_be_evaluated_stands_still_and_stops_nobody_e35(
+    world: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    evaluate = misfire.evaluate
+
+    def faulty(schedule: Schedule, now: Now) -> Evaluation | None:
+        if schedule.record.id == "cursed":
+            raise ZeroDivisionError
+        return evaluate(schedule, now)
+
+    monkeypatch.setattr(misfire, "evaluate", faulty)
+
+    async def scenario(world: World) -> None:
+        async with world.bridge() as service:
+            await ask(service, "schedule", event("cursed", at="2026-03-01T10:00:01Z"))
+            await ask(service, "schedule", event("well", at="2026-03-01T10:00:01Z"))
+            await asyncio.sleep(5)
+            listed = (await ask(service, "list", {}))["schedules"]
+            assert [each["record"]["id"] for each in listed] == ["cursed"], "and is not lost"
+
+    assert len(world(scenario).bus.fires()) == 1
+    assert "is set aside" in caplog.text
+
+
+def test_a_clock_that_reads_beyond_the_store_s_numbers_stops_nothing_e71(world: Any) -> None:
+    async def scenario(world: World) -> None:
+        async with world.bridge() as service:
+            world.clock.step_to(parse_instant("2300-01-01T00:00:00Z"))
+            assert (await ask(service, "schedule", event("a", **{"in": {"seconds": 60}})))["ok"]
+            world.clock.step_to(parse_instant("2026-03-01T10:00:30Z"))
+            await asyncio.sleep(90)
+
+    assert len(world(scenario).bus.fires()) == 1

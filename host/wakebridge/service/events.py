@@ -358,7 +358,12 @@ class EventService:
         if schedule.route not in self._up or schedule.route in self._replaying:
             self._engine.hold(schedule)
             return
-        evaluation = self._engine.evaluate(schedule, self._clock.now())
+        try:
+            evaluation = self._engine.evaluate(schedule, self._clock.now())
+        except Exception:
+            # A fault of ours must not stop every owner's schedules: this one stands still.
+            log.exception("the schedule %s is set aside until the next start", schedule.key)
+            return
         if evaluation is None:
             return
         try:

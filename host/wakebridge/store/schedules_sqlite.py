@@ -72,7 +72,8 @@ _SCHEDULE_ROWS: Final = frozenset(
 _BridgeRow = tuple[int, int, str, Annotated[int, msgspec.Meta(ge=1, le=LEASE_MAX)]]
 _OBJECT = msgspec.json.Decoder(dict[str, object])
 
-# The watermark columns are 64-bit integers; a fire beyond the year 2262 counts as the last instant.
+# The watermark columns are 64-bit integers; what lies beyond the year 2262, a fire or a clock that
+# reads nonsense, counts as the last instant.
 _WATERMARK_MAX_NS: Final = 2**63 - 1
 
 _UPSERT: Final = (
@@ -296,7 +297,8 @@ def _commit(db: sqlite3.Connection, changes: Sequence[Change], now_ns: int) -> N
                 last_fired_ns = change.schedule.last_fired_ns or 0
                 # One that lies ahead was recorded by a clock that has been set back since.
                 fired_ns = max(fired_ns, last_fired_ns if last_fired_ns <= now_ns else 0)
-        db.execute(_WATERMARK, (now_ns, min(fired_ns, _WATERMARK_MAX_NS), zone_rules_version()))
+        past_ns = (min(each, _WATERMARK_MAX_NS) for each in (now_ns, fired_ns))
+        db.execute(_WATERMARK, (*past_ns, zone_rules_version()))
         db.execute("COMMIT")
     except _FAULTS as error:
         _roll_back(db)
@@ -305,7 +307,8 @@ def _commit(db: sqlite3.Connection, changes: Sequence[Change], now_ns: int) -> N
 
 def _reset_watermark(db: sqlite3.Connection, now_ns: int) -> None:
     try:
-        db.execute("UPDATE bridge SET written_ns = ?, fired_ns = min(fired_ns, ?)", (now_ns,) * 2)
+        past_ns = min(now_ns, _WATERMARK_MAX_NS)
+        db.execute("UPDATE bridge SET written_ns = ?, fired_ns = min(fired_ns, ?)", (past_ns,) * 2)
     except _FAULTS as error:
         _roll_back(db)
         raise StoreError(f"the watermark could not be stored: {error}") from error
