@@ -1,5 +1,6 @@
 """From what a caller says to the record of a request: E80, without a bridge."""
 
+import math
 from datetime import UTC, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -92,3 +93,13 @@ def test_instants_of_answers_are_aware_whatever_their_fraction() -> None:
     assert decode_instant("2031-03-29T12:00:00+00:00") == NOON
     finer = decode_instant("2031-03-29T12:00:00.123456789+00:00")
     assert finer == NOON.replace(microsecond=123456)
+
+
+@pytest.mark.parametrize(
+    "data", [{"a": math.nan}, {"a": [1, {"b": math.inf}]}, {"a": (-math.inf,)}]
+)
+def test_a_number_that_json_does_not_have_is_refused_and_not_sent_as_null(
+    data: dict[str, object],
+) -> None:
+    with pytest.raises(ValueError, match=r"data holds .*, and JSON has no such number"):
+        build_record("demo", "tea", at=NOON, data=data)

@@ -1,5 +1,6 @@
 """From what a caller says to the record of a request. Pure."""
 
+import math
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict, Unpack
@@ -40,7 +41,11 @@ class Options(TypedDict, total=False):
 
 
 def build_record(skill_id: str, event: str, **options: Unpack[Options]) -> dict[str, Any]:
-    """Return the record that asks for this. Raise ValueError for a naive datetime."""
+    """Return the record that asks for this.
+
+    Raise ValueError for a naive datetime, a start without its period, and data with a number that
+    is not finite, which would reach the bridge as null.
+    """
     record: dict[str, Any] = {"id": options.get("id", event), "event": f"{skill_id}.{event}"}
     if "at" in options:
         record["at"] = encode_instant(options["at"])
@@ -61,4 +66,16 @@ def build_record(skill_id: str, event: str, **options: Unpack[Options]) -> dict[
     for name in ("data", "count", "misfire", "ephemeral"):
         if name in options:
             record[name] = options[name]
+    refuse_not_finite("data", record.get("data"))
     return record
+
+
+def refuse_not_finite(name: str, value: object) -> None:
+    """Raise ValueError when a number in `value` is one that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{name} holds {value}, and JSON has no such number")
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, list | tuple):
+        for each in value:
+            refuse_not_finite(name, each)

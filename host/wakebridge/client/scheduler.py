@@ -11,7 +11,7 @@ import msgspec
 
 from wakebridge.bus import MISSED_TYPE
 from wakebridge.client.errors import ScheduleRefused
-from wakebridge.client.record import Options, build_record
+from wakebridge.client.record import Options, build_record, refuse_not_finite
 from wakebridge.client.transport import Incoming, Transport
 from wakebridge.client.values import (
     Entry,
@@ -85,10 +85,12 @@ class SchedulerClient:
         Raises:
             ScheduleRefused: with one of the codes of E21.
             NoAnswer: it may or may not be scheduled; the handler stays.
-            ValueError: a datetime is naive, or `start` comes without `every`.
+            ValueError: a datetime is naive, `start` comes without `every`, or `data` or `context`
+                holds a number that is not finite.
 
         """
         record = build_record(self.skill_id, event, **options)
+        refuse_not_finite("context", context)
         record_id = record["id"]
         before = self._bindings.get(record_id)
         now = None if handler is None else _Binding(record["event"], handler)
