@@ -200,6 +200,23 @@ MISTAKES = {
 }
 
 
+async def test_an_administrator_cancels_one_of_several_of_the_same_id(
+    stopped: BridgeProcess, wakebridge: CommandLine
+) -> None:
+    stopped.config["events"] = {"administrators": ["admin"]}
+    async with stopped:
+        for owner in ("demo", "other"):
+            await wakebridge("event", "add", "x", "--owner", owner, "--in", "1h")
+        which = await wakebridge("event", "cancel", "x", "--owner", "admin", code=1)
+        assert "several owners have a schedule 'x'" in which.reason
+        refused = ("event", "cancel", "x", "--owner", "demo", "--of", "other")
+        assert "not yours" in (await wakebridge(*refused, code=1)).reason
+        done = await wakebridge("event", "cancel", "x", "--owner", "admin", "--of", "other")
+        assert done.out == "Cancelled: x\n"
+        left = (await wakebridge("event", "list", "--owner", "admin", "--json")).json
+        assert [pair["record"]["skill_id"] for pair in left] == ["demo"]
+
+
 async def test_a_mistake_is_told_in_a_sentence_and_changes_nothing(
     bridge: BridgeProcess, wakebridge: CommandLine
 ) -> None:

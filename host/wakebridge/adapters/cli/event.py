@@ -200,14 +200,16 @@ def show(bridge: Bridge, schedule_id: str, owner: str, as_json: bool) -> None:
 @event.command()
 @click.argument("schedule_id", metavar="ID")
 @_owner
+@click.option("--of", metavar="SKILL_ID", help="whose schedule, for an administrator")
 @_as_json
 @click.pass_obj
-def cancel(bridge: Bridge, schedule_id: str, owner: str, as_json: bool) -> None:
+def cancel(bridge: Bridge, schedule_id: str, owner: str, of: str | None, as_json: bool) -> None:
     """Delete one schedule."""
-    answer = bridge.ask_scheduler("cancel", owner, {"id": schedule_id})
+    whose = {} if of is None else {"skill_id": of}
+    answer = bridge.ask_scheduler("cancel", owner, {"id": schedule_id, **whose})
     if as_json:
         show_json(answer)
     elif answer["existed"]:
         click.echo(f"Cancelled: {schedule_id}")
     else:
-        click.echo(f"{owner} has no schedule {schedule_id!r}: nothing to cancel")
+        click.echo(f"{of or owner} has no schedule {schedule_id!r}: nothing to cancel")
