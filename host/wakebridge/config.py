@@ -92,6 +92,12 @@ class Config(Section, frozen=True, kw_only=True):
         for name in ("config_dir", "state_dir"):
             if not getattr(self, name):
                 raise ValueError(f"{name} must not be empty: it is a directory")
+        waits_for = None if self.ovos is None else self.ovos.replay_after
+        if waits_for is not None and not self.events.replay_delay_s:
+            raise ValueError(
+                f"ovos.replay_after waits for {waits_for!r} at most as long as"
+                " events.replay_delay_s says, which is 0: set it"
+            )
         match self.agent.runner:
             case "command" if self.agent.command is None:
                 raise ValueError("agent.runner is command: add the section [agent.command]")

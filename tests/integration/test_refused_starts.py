@@ -41,6 +41,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         {"agent": {"runner": "mqtt", "mqtt": {"agent": "a"}}},
         "agent.runner is mqtt: add the sections [mqtt] and [agent.mqtt]",
     ),
+    "a wait that is over at once": (
+        {"ovos": {"replay_after": "mycroft.ready"}},
+        "ovos.replay_after waits for 'mycroft.ready' at most as long as events.replay_delay_s",
+    ),
     "a directory without a name": ({"state_dir": ""}, "state_dir must not be empty"),
     "a board without a name": ({"board": {"port": ""}}, "port must not be empty"),
     "an address without a name": ({"http": {"host": ""}}, "host must not be empty"),
