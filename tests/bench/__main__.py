@@ -1,6 +1,6 @@
 """`make bench`: measure, compare, print.
 
-python -m bench [--size tiny|short|full] [--json FILE] [measurement ...]
+python -m bench [--size tiny|short|full] [--json FILE] [--page] [measurement ...]
 """
 
 import argparse
@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import catalogue, machine
+from bench import catalogue, machine, page
 from bench.report import Table
 from bench.sizes import SIZES
 
@@ -22,6 +22,7 @@ def main() -> int:
     parser.add_argument("measurement", nargs="*", help=", ".join(catalogue.MEASUREMENTS))
     parser.add_argument("--size", choices=SIZES, default="short")
     parser.add_argument("--json", type=Path, help="write the figures there as well")
+    parser.add_argument("--page", action="store_true", help=f"write them to {page.PAGE.name}")
     given = parser.parse_args()
     names = given.measurement or list(catalogue.MEASUREMENTS)
     if unknown := set(names) - set(catalogue.MEASUREMENTS):
@@ -41,6 +42,8 @@ def main() -> int:
     if given.json is not None:
         report = {"head": head, "size": given.size, "tables": [each.as_json() for each in tables]}
         given.json.write_text(json.dumps(report, indent=1), encoding="utf-8")
+    if given.page:
+        page.write(head, tables)
     missed = [target for table in tables for target in table.targets if not target.met]
     faults = [fault for table in tables for fault in table.faults]
     print(f"{len(missed)} targets missed, {len(faults)} faults")

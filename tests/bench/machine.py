@@ -4,6 +4,7 @@ import os
 import platform
 import sqlite3
 import subprocess
+import textwrap
 from importlib import metadata
 from pathlib import Path
 
@@ -23,10 +24,13 @@ def describe(peers: dict[str, str]) -> list[str]:
         "aiomqtt": metadata.version("aiomqtt"),
         **peers,
     }
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    wrapped = textwrap.wrap(named, 84, break_on_hyphens=False)
     return [
         f"machine   {_processor()}, {os.cpu_count()} cores, Linux {platform.release()}",
         f"disk      {_file_system(_ROOT)}; load before the run {load}",
-        "versions  " + ", ".join(f"{name} {version}" for name, version in versions.items()),
+        f"versions  {wrapped[0]}",
+        *(f"          {line}" for line in wrapped[1:]),
     ]
 
 

@@ -75,7 +75,7 @@ SHORT = Size(
     load_rate=1_000,
     load_s=10.0,
     rush=10_000,
-    idle_s=20.0,
+    idle_s=60.0,
     days=3,
 )
 """The figures of the promises in some minutes."""

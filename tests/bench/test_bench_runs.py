@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import catalogue, machine
+from bench import catalogue, machine, page
 from bench.report import Row, Table, Target, median_of, quantile, ratio
 from bench.sizes import TINY
 
@@ -38,6 +38,16 @@ def test_the_head_names_machine_and_versions() -> None:
     head = "\n".join(machine.describe(catalogue.peer_versions()))
     for part in ("cores", "Linux", "CPython", "SQLite", "mosquitto", "APScheduler", "prerelease"):
         assert part in head
+
+
+def test_the_page_shows_every_measurement_without_a_fault_or_a_missed_target() -> None:
+    figures = page.shown()
+    assert figures.count("## ") == len(catalogue.MEASUREMENTS)
+    assert "met: " in figures
+    assert "FAULT" not in figures
+    assert "MISSED" not in figures
+    for part in ("machine  ", "versions  ", "APScheduler"):
+        assert part in figures
 
 
 def test_medians_quantiles_and_ratios() -> None:
