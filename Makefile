@@ -59,9 +59,10 @@ lint: $(VENV)/.ready ## style, types and import contracts
 .PHONY: test
 test: test-setup lint ## install what the tests need, then run all of them
 	$(PYTEST) -n $(JOBS) --dist loadfile -m "not alone" --reruns 2
+	$(PYTEST) -m alone --reruns 2
 
 .PHONY: doors
-doors: test-setup ## floods, possessed boards and crashes, one test at a time
+doors: test-setup ## only floods, possessed boards and crashes, one test at a time
 	$(PYTEST) -m alone
 
 # -- measured and reported -------------------------------------------------------------------------
@@ -90,6 +91,10 @@ YEARS ?= 10
 .PHONY: simulate
 simulate: $(VENV)/.ready ## whole devices in virtual time under all faults; YEARS=1000 SEED=1 JOBS=2
 	@$(BIN)/python -m tests.simulation --years $(YEARS) --seed $(SEED) --jobs $(JOBS)
+
+.PHONY: mutants
+mutants: test-setup ## change the product wrongly on purpose: does the simulation see? ONLY=planner
+	@$(BIN)/python -m tests.mutants $(if $(ONLY),--only $(ONLY)) $(PAGE)
 
 .PHONY: conformance
 conformance: test-setup ## run what proves each requirement, and print it; ONLY=--black-box for both transports
