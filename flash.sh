@@ -182,7 +182,7 @@ refuse_held_port() {
     device=$("$python" -c 'import os, sys; print(os.path.realpath(sys.argv[1]))' "$port")
     holders=$(port_holders "$device")
     [ -z "$holders" ] || fail 5 "$port is in use by $holders.
-If that is the bridge: \`wakebridge board lend\` lends the port out, or stop the bridge meanwhile."
+If that is the bridge, stop it meanwhile (systemctl stop wakebridge); its countdown runs on."
 }
 
 # -- talking to the board --------------------------------------------------------------------------
@@ -206,8 +206,14 @@ def text(path):
     try:
         with open(path) as file:
             return file.read().strip()
-    except OSError:
+    except (OSError, ValueError):
         return ""
+def stream():
+    try:
+        import json
+        return json.loads(text("board.json"))["stream"]
+    except Exception:
+        return "repl"
 def digest(path):
     try:
         import binascii, hashlib
@@ -224,6 +230,7 @@ print("machine=" + getattr(implementation, "_machine", sys.platform))
 print("micropython=" + ".".join([str(part) for part in implementation.version[:3]]))
 print("active=" + complete(text("wb/active")))
 print("previous=" + complete(text("wb/previous")))
+print("stream=%s" % stream())
 print("main.py=" + digest("main.py"))
 print("boot.py=" + digest("boot.py"))
 room = os.statvfs(".")
@@ -321,6 +328,27 @@ say_hello() {
 }
 
 hello() { sed -n "s/^$1=//p" "$work/hello"; }
+
+# say_report: the same from a firmware that listens to a UART and not here: its report for
+# technicians, which stops it for a moment.
+say_report() {
+    sleep 1 # the port may not have gone away yet
+    if [ -z "$(wait_for "$hello_s" ls "$port" 2>/dev/null)" ]; then
+        say "$port did not come back" >"$work/out"
+        return 1
+    fi
+    on_board "$ask_s" resume exec "import wakeboard.diag" || return 1
+    sed -n -e 's/^firmware *wakeboard \([^,]*\),.*/version=\1/p' \
+        -e 's/^boot *\([0-9a-f]*\),.*/boot_id=\1/p' \
+        -e 's/^config */config_faults=/p' "$work/out" >"$work/hello"
+}
+
+ask_version() {
+    case $(answer stream) in
+    uart:*) say_report ;;
+    *) say_hello "$hello_s" ;;
+    esac
+}
 
 restart_board() {
     on_board "$ask_s" resume reset || true # a USB port may vanish before mpremote has its answer
@@ -518,7 +546,7 @@ point('active', '$target')" || failed "the switch to $target failed"
 confirm() {
     say "Restarting the board ..."
     restart_board
-    if ! say_hello "$hello_s"; then
+    if ! ask_version; then
         say "  no answer: $(cat "$work/out")" >&2
         return 1
     fi
@@ -662,7 +690,7 @@ show_plan() {
             fail 7 "the board at $port is a $found, not a $board"
         board=$found
     else
-        say "  the board at $port has no running wakebridge firmware: $(cat "$work/out")"
+        say "  no wakebridge firmware answers at $port: $(cat "$work/out")"
     fi
     if [ -n "$rollback" ]; then
         say "Would go back to the version that /wb/previous names, restart the board and ask it."

@@ -16,7 +16,7 @@ def use(pointer):
         with open(versions + pointer) as file:
             path = versions + file.read().strip()
         os.stat(path + "/complete")
-    except OSError:
+    except (OSError, ValueError):  # a name that is damaged is no name
         return False
     for name in list(sys.modules):
         if name.startswith("wake"):

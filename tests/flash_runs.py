@@ -25,20 +25,22 @@ _FOR_TECHNICIANS = tuple(
 )
 
 
-def checkout(directory: Path, version: str) -> Path:
+def checkout(directory: Path, version: str, *, whole: bool = False) -> Path:
     """Make a checkout whose firmware calls itself `version`; return its directory.
 
-    It lacks what only a technician loads: every file less makes every run of a test shorter.
+    Unless `whole`, it lacks what only a technician loads: every file less makes every run of a test
+    shorter.
     """
     directory.mkdir()
     shutil.copy2(ROOT / "flash.sh", directory)
     for shared in ("host", "protocol"):
         (directory / shared).symlink_to(ROOT / shared)
     shutil.copytree(ROOT / "firmware", directory / "firmware")
-    listing = directory / "firmware/package.json"
-    package = json.loads(listing.read_text())
-    package["urls"] = [url for url in package["urls"] if url[0] not in _FOR_TECHNICIANS]
-    listing.write_text(json.dumps(package))
+    if not whole:
+        listing = directory / "firmware/package.json"
+        package = json.loads(listing.read_text())
+        package["urls"] = [url for url in package["urls"] if url[0] not in _FOR_TECHNICIANS]
+        listing.write_text(json.dumps(package))
     init = directory / "firmware/wakeboard/__init__.py"
     lines = init.read_text().splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("__version__"))

@@ -53,9 +53,10 @@ def test_active_version_runs(flash: Path) -> None:
     assert boot(flash) == "runs 2"
 
 
-def test_pointer_to_nothing_falls_back(flash: Path) -> None:
+@pytest.mark.parametrize("pointer", [b"3\n", b"", b"\xff\xff\xff\xff", b"2\0", b"../wb"], ids=repr)
+def test_pointer_to_nothing_falls_back(flash: Path, pointer: bytes) -> None:
     """A12 r4: a version that was never finished is not under a real name."""
-    (flash / "wb/active").write_text("3\n")
+    (flash / "wb/active").write_bytes(pointer)
     assert boot(flash) == "runs 1"
 
 

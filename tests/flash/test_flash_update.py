@@ -1,7 +1,9 @@
 """flash.sh on a desk board, with the real mpremote and mpy-cross (issues 2 and 5)."""
 
+import asyncio
 import os
 import re
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -20,6 +22,7 @@ from flash_runs import (
     start_flash,
     stub,
 )
+from wakebridge.board import hello_check
 from wakebridge.simboard import DeskBoard
 
 
@@ -120,6 +123,37 @@ async def test_plain_source_and_the_start_files_of_others(
             kept = desk.flash / f"{name}.before-wakebridge"
             assert kept.read_bytes() == (firmware / name).read_bytes()
         assert await running_version(desk) == "1.0.0"
+
+
+UART = """
+    def uart(self, number, baud):
+        return open("uart%d" % number, "rb+", buffering=0)
+"""
+
+
+async def test_a_board_whose_host_is_on_a_uart_is_updated_through_its_console(
+    tmp_path: Path,
+) -> None:
+    """Its firmware hears nothing on the console; the desk's UART is a FIFO in its flash."""
+    first = checkout(tmp_path / "first", "1.0.0", whole=True)
+    with (first / "firmware/wakeboard/ports/unix.py").open("a") as port:
+        port.write(UART)
+    second = shutil.copytree(first, tmp_path / "second", symlinks=True)
+    init = second / "firmware/wakeboard/__init__.py"
+    init.write_text(init.read_text().replace("1.0.0", "2.0.0"))
+    async with DeskBoard(tmp_path / "desk", firmware=echo_firmware(tmp_path / "fw")) as desk:
+        os.mkfifo(desk.flash / "uart1")
+        (desk.flash / "board.json").write_text('{"stream": "uart:1:115200", "pulse_ms": 1}')
+        for version, source in (("1.0.0", first), ("2.0.0", second)):
+            ran = await flash(source, "--port", desk.port)
+            assert ran.code == 0, ran.output
+            assert f"it answers: version {version}, boot " in ran.output
+            assert "its board.json has faults: pulse_ms: must be 10 to 3000" in ran.output
+            assert await asyncio.to_thread(hello_check.ask, desk.port, 0.5) == "no answer to hello"
+            assert not desk.at_prompt
+        ran = await flash(second, "--port", desk.port, "--rollback")
+        assert ran.code == 0, ran.output
+        assert pointed(desk, "active").startswith("1.0.0-")
 
 
 NO_VFS = """\
