@@ -116,9 +116,10 @@ class World:
         except Violation as found:
             violation = found
         finally:
-            if self.bridge is not None:
-                self.bridge.loop.abandon()
-                self.bridge.store.close()
+            bridge, self.bridge = self.bridge, None
+            if bridge is not None:
+                bridge.loop.abandon()
+                bridge.store.close()
             logger.level, logger.propagate, logger.handlers[:] = before
             product_zones.refresh_zone_rules()
         return self._outcome(violation)
@@ -476,6 +477,7 @@ class World:
 
     def link_down(self) -> None:
         self.note("link", "down")
+        self.wakes.link_lost()
         self.link_since_ns = None
 
     def emission_begins(self, bus: str, message: BusMessage) -> None:
