@@ -15,7 +15,7 @@ _SETTINGS = const("""{
 "wake_active": ["low", "high"],
 "pulse": ["asleep", "always"],
 "pulse_ms": [200, 10, 3000],
-"awake_window_s": [60, 5, 600],
+"awake_window_s": [90, 5, 600],
 "backup_interval_s": [0, 0, 3600],
 "stream": ["repl"],
 "sleep": ["off", "light"]

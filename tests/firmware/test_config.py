@@ -21,7 +21,7 @@ def test_defaults_are_safe() -> None:
         "wake_active": "low",
         "pulse": "asleep",
         "pulse_ms": 200,
-        "awake_window_s": 60,
+        "awake_window_s": 90,
         "backup_interval_s": 0,
         "stream": "repl",
         "sleep": "off",

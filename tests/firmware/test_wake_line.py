@@ -3,7 +3,11 @@
 from typing import Final
 
 import pytest
+from wakeboard import config
 from wakeboard.wake_line import WakeLine
+
+from wakebridge.board.connection import ATTEMPT_TIMEOUTS_NS
+from wakebridge.service.waking import READBACK_S
 
 PULSE_MS: Final = 200
 WINDOW_MS: Final = 60_000
@@ -69,6 +73,12 @@ def test_host_counts_as_awake_for_the_window() -> None:
     bench.run_ms(WINDOW_MS)
     bench.line.wake()
     assert bench.changes == [(WINDOW_MS, 1)]
+
+
+def test_a_live_host_never_falls_silent_for_a_window() -> None:
+    """An idle bridge reads the countdown back; one lost read-back and a fast board leave room."""
+    settings, _ = config.parse("{}")
+    assert settings["awake_window_s"] >= 1.05 * READBACK_S + 3 * sum(ATTEMPT_TIMEOUTS_NS) / 1e9
 
 
 def test_always_pulses_into_an_awake_host() -> None:

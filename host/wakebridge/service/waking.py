@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 
 # How often a healthy, unchanged countdown is read back. It is also how soon a board that hangs
 # without closing its port is noticed, and what the board's clock is measured with. Two frames.
+# Well below `awake_window_s`, the time for which a board takes a silent host for awake.
 READBACK_S: Final = 60.0
 
 # Soon after the link is up it is read more often: two readings apart tell how fast the board's
