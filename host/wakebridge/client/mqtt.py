@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from wakebridge.bus import MISSED_TYPE, READY_TYPE, BusUnavailable, Undeliverable
-from wakebridge.client.errors import NoAnswer, NotConnected
+from wakebridge.client.errors import NoAnswer
 from wakebridge.client.scheduler import SchedulerClient
-from wakebridge.client.transport import Deliver, Incoming
+from wakebridge.client.transport import Deliver, Incoming, kept
 from wakebridge.mqttbus.config import MqttConfig
 from wakebridge.mqttbus.connection import MqttConnection, Received
 from wakebridge.mqttbus.topics import Topics, encode_level
@@ -61,19 +61,8 @@ class MqttTransport:
     async def opened(self) -> AsyncIterator[None]:
         """Stay connected inside the block. Raise NotConnected when there is no broker at first."""
         await self._subscribe()
-        running = asyncio.create_task(self._connection.run(), name=f"mqtt-{self._skill_id}")
-        try:
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    await self._connection.wait_up()
-            except TimeoutError:
-                why = self._connection.trouble or "the broker does not answer"
-                raise NotConnected(why) from None
+        async with kept(self._connection, "the broker", self._timeout_s):
             yield
-        finally:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
 
     async def ask(
         self, verb: str, data: Mapping[str, object], context: Mapping[str, object]

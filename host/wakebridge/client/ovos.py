@@ -26,9 +26,9 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from wakebridge.bus import REQUEST_TYPES, RESPONSE_SUFFIX
-from wakebridge.client.errors import NoAnswer, NotConnected
+from wakebridge.client.errors import NoAnswer
 from wakebridge.client.scheduler import SchedulerClient
-from wakebridge.client.transport import Deliver, Incoming
+from wakebridge.client.transport import Deliver, Incoming, kept
 from wakebridge.ovosbus import connection, message
 from wakebridge.ovosbus.config import OvosConfig
 
@@ -67,19 +67,8 @@ class OvosTransport:
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
         """Stay connected inside the block. Raise NotConnected when there is no bus at first."""
-        running = asyncio.create_task(self._connection.run(), name=f"ovos-{self._skill_id}")
-        try:
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    await self._connection.wait_up()
-            except TimeoutError:
-                why = self._connection.trouble or "the bus does not answer"
-                raise NotConnected(why) from None
+        async with kept(self._connection, "the bus", self._timeout_s):
             yield
-        finally:
-            running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
 
     async def ask(
         self, verb: str, data: Mapping[str, object], context: Mapping[str, object]

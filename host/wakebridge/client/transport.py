@@ -1,9 +1,13 @@
-"""The port between the client and the bus it speaks over."""
+"""The port between the client and the bus it speaks over, and what its transports share."""
 
-from collections.abc import Callable, Mapping
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Protocol
 
 import msgspec
+
+from wakebridge.client.errors import NotConnected
 
 
 class Incoming(msgspec.Struct, frozen=True):
@@ -53,3 +57,40 @@ class Transport(Protocol):
     def ignore(self, message_type: str) -> None:
         """Stop what `listen` started for this type."""
         ...
+
+
+class Connection(Protocol):
+    """What `kept` needs of a connection to a bus."""
+
+    @property
+    def trouble(self) -> str:
+        """Why it is down, as a sentence; empty when nobody has tried yet."""
+        ...
+
+    async def run(self) -> None:
+        """Connect, again and again, until cancelled."""
+        ...
+
+    async def wait_up(self) -> None:
+        """Return when it is up."""
+        ...
+
+
+@contextlib.asynccontextmanager
+async def kept(connection: Connection, peer: str, timeout_s: float) -> AsyncIterator[None]:
+    """Keep a connection inside the block; it comes back by itself.
+
+    Raises `NotConnected` when it is not up for the first time within `timeout_s`.
+    """
+    running = asyncio.create_task(connection.run(), name=f"connection to {peer}")
+    try:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await connection.wait_up()
+        except TimeoutError:
+            raise NotConnected(connection.trouble or f"{peer} does not answer") from None
+        yield
+    finally:
+        running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await running
