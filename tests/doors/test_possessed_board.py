@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bridges import BridgeProcess, Journal, Owner
-from brokers import MosquittoFactory
+from brokers import Mosquitto, MosquittoFactory
 from doors.possessed_board import SPELLS, NeverExpires, PossessedFirmware, Spell
 from doors.vital_signs import cpu_s, end, rss_bytes, watched
 from firmware_board import PtyBoard
@@ -36,17 +36,29 @@ async def firmware(tmp_path: Path) -> AsyncIterator[PossessedFirmware]:
     board.vanish()
 
 
-async def test_no_spell_stalls_grows_or_crashes_the_bridge_or_has_it_run_a_routine(
-    firmware: PossessedFirmware, mosquitto: MosquittoFactory, tmp_path: Path
-) -> None:
-    broker = mosquitto()
-    journal = Journal(tmp_path / "journal")
-    bridge = BridgeProcess(
+@pytest.fixture
+def broker(mosquitto: MosquittoFactory) -> Mosquitto:
+    return mosquitto()
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal")
+
+
+@pytest.fixture
+def bridge(broker: Mosquitto, journal: Journal, tmp_path: Path) -> BridgeProcess:
+    return BridgeProcess(
         tmp_path / "bridge",
         port=str(tmp_path / "port"),
         mqtt_port=broker.port,
         agent=journal.runner,
     )
+
+
+async def test_no_spell_stalls_grows_or_crashes_the_bridge_or_has_it_run_a_routine(
+    firmware: PossessedFirmware, bridge: BridgeProcess, broker: Mosquitto, journal: Journal
+) -> None:
     async with Owner(broker.port) as owner, bridge:
         await owner.until_timer(timer_error="")
         await bridge.open_session("chat")
@@ -62,17 +74,9 @@ async def test_no_spell_stalls_grows_or_crashes_the_bridge_or_has_it_run_a_routi
 
 
 async def test_r40_r43_a_due_routine_does_not_run_for_buttons_voices_or_boots(
-    firmware: PossessedFirmware, mosquitto: MosquittoFactory, tmp_path: Path
+    firmware: PossessedFirmware, bridge: BridgeProcess, broker: Mosquitto, journal: Journal
 ) -> None:
     """The board says everything but source 4, and that its countdown still runs."""
-    broker = mosquitto()
-    journal = Journal(tmp_path / "journal")
-    bridge = BridgeProcess(
-        tmp_path / "bridge",
-        port=str(tmp_path / "port"),
-        mqtt_port=broker.port,
-        agent=journal.runner,
-    )
     async with Owner(broker.port) as owner, bridge:
         await owner.until_timer(timer_error="")
         await bridge.open_session("chat")
