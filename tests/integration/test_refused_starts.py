@@ -47,7 +47,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a directory without a name": ({"state_dir": ""}, "state_dir must not be empty"),
     "a board without a name": ({"board": {"port": ""}}, "port must not be empty"),
-    "an address without a name": ({"http": {"host": ""}}, "host must not be empty"),
+    "all addresses": ({"http": {"host": ""}}, "host '' can be reached from other machines"),
+    "a socket without a name": ({"http": {"unix_socket": ""}}, "unix_socket must not be empty"),
     "an OVOS port that is none": ({"ovos": {"port": 0}}, "port must be 1..65535, it is 0"),
     "an agent without a name": ({"agent": {"mqtt": {"agent": ""}}}, "agent must not be empty"),
     "a topic that is a filter": (

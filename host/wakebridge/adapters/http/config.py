@@ -22,13 +22,11 @@ class HttpConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         """Refuse to be reachable from other hosts without a token; raise ValueError."""
-        if not self.host:
-            raise ValueError("host must not be empty: 127.0.0.1 is this host alone")
         if self.unix_socket == "":
             raise ValueError("unix_socket must not be empty: leave it out")
         if not self.is_loopback and self.token_file is None:
             raise ValueError(
-                f"host {self.host} can be reached from other machines: set token_file, "
+                f"host {self.host or repr('')} can be reached from other machines: set token_file, "
                 "or use 127.0.0.1"
             )
 
