@@ -158,6 +158,7 @@ async def test_what_is_no_http_is_refused_without_filling_the_log(
     line.head("Transfer-Encoding: chunked")
     line.writer.write(b"5\r\n{}{}{\r\nnot a length\r\n")
     status, _ = await line.answer()
-    assert status == 400
+    # Found out with its head; or, should that have come by itself, when the body's time is over.
+    assert status in {400, 408}
     assert (await bridge.tool(action="list")).result == []
     assert bridge.lines[mark:] == []
