@@ -162,6 +162,26 @@ class WakeOracle:
             self._agree()
         self._look_for_link()
 
+    def link_lost(self) -> None:
+        """The bridge gives a link up: is anything the matter with it?"""
+        world = self._world
+        quiet_since_ns = max(
+            self._trouble_until_ns,
+            self._board_trouble_ns,
+            world.board.up_since_ns,
+            world.resumed_ns,
+        )
+        if (
+            world.awake
+            and world.bridge is not None
+            and world.bridge.serving
+            and not world.bridge.loop.dead
+            and world.line.plugged
+            and world.board.firmware is not None
+            and world.agenda.now_ns > quiet_since_ns + _LINK_NS
+        ):
+            raise Violation(LINKED, "the link is given up, although nothing is wrong with it")
+
     def _look_for_link(self) -> None:
         """Hold the bridge to a link with a board that is there, on a line that is in order."""
         world = self._world
