@@ -316,11 +316,12 @@ class Actions:
         world = self._world
         sim = next(each for each in world.buses if each.name == bus)
         sim.faults["bus outage"] += 1
-        sim.down_until_ns = world.agenda.now_ns + round(for_s * NS)
+        until_ns = world.agenda.now_ns + round(for_s * NS)
+        sim.down_until_ns = max(sim.down_until_ns, until_ns)
         world.disturb()
         if noticed_s < for_s:
             world.agenda.after(round(noticed_s * NS), lambda: world.bus_down(bus))
-        world.agenda.at(sim.down_until_ns + NS // 10, lambda: world.bus_up(bus))
+        world.agenda.at(until_ns + NS // 10, lambda: world.bus_up(bus))
 
     def bus_slow(self, bus: str, for_s: float) -> None:
         world = self._world
