@@ -17,7 +17,7 @@ from wakewire import PAYLOAD_MAX
 
 from .kernel import MS, NS, Agenda, Planned, Violation
 from .line import SerialLine
-from .properties import FIRMWARE_ALIVE
+from .properties import FIRMWARE_ALIVE, OUTLASTS, UPTIME
 
 _ROOT: Final = Path(__file__).parents[2]
 for _path in (str(_ROOT / "firmware"), str(_ROOT / "tests")):
@@ -33,6 +33,8 @@ _event_log: Any = importlib.import_module("wakeboard.event_log")
 _TICKS_MASK: Final = 0x3FFFFFFF
 _RX_MAX: Final = 256
 _CHECKPOINT: Final = 12
+_CHECKPOINT_NS: Final = 3 * NS
+"""A checkpoint counts in units of a second; so does the age that it is given."""
 
 SOURCE_BUTTON: Final = 2
 SOURCE_VOICE: Final = 3
@@ -153,6 +155,9 @@ class SimBoard:
         self.reader = _Reader()
         self.powered = False
         self.at_prompt = False
+        self._booted_ms = 0
+        self._told: set[int] = set()
+        """Tokens that came over the wire, so that they are in a checkpoint."""
         self._typed = bytearray()
         self._next: Planned | None = None
         self.boot_ids: list[bytes] = []
@@ -214,11 +219,28 @@ class SimBoard:
     def soft_reset(self) -> None:
         if not self.powered:
             return
+        before = self.live()
         self._stop()
         self.line.board_writes(b"MPY: soft reboot\r\n")
         if not self.config.ticks_survive_soft_reset:
             self._oscillator_ns = 0
         self._boot(reset_cause=5)
+        if before is not None and before[0] in self._told:
+            self._check_outlasts(*before)
+
+    def _check_outlasts(self, token: int, end_ns: int) -> None:
+        """A countdown ends when it would have, except for what a checkpoint cannot say."""
+        after = self.live()
+        late_ns = _CHECKPOINT_NS
+        total_ms = self._oscillator_ns // MS
+        if total_ms % (_TICKS_MASK + 1) < self.config.save_every_ms:
+            late_ns += self.config.save_every_ms * MS * 11 // 10  # its age is not known
+        if after is None and end_ns > self._agenda.now_ns + _CHECKPOINT_NS:
+            raise Violation(OUTLASTS, f"{token:#x} is gone")
+        if after is not None and not -_CHECKPOINT_NS <= after[1] - end_ns <= late_ns:
+            raise Violation(
+                OUTLASTS, f"{token:#x} ends {(after[1] - end_ns) / NS:.1f} s after it should"
+            )
 
     def break_in(self) -> None:
         """Ctrl-C of a technician: the firmware stands still at a prompt."""
@@ -255,6 +277,8 @@ class SimBoard:
             self.config.clock_quality,
             [],
         ]
+        self.ticks_ms()
+        self._booted_ms = self._oscillator_ns // MS
         firmware = _loop.Firmware(
             boot_id,
             identity,
@@ -339,15 +363,23 @@ class SimBoard:
             raise Violation(FIRMWARE_ALIVE, f"{error!r} in a step") from error
         finally:
             self._note_events(before)
+        self._check_uptime(countdown.s * 1000 + countdown.ms)
         if firmware.link.decoder.frames - firmware.bad_payloads != requests:
             self.heard_ns = self._agenda.now_ns
         after = (countdown.token, countdown.duration_ms, countdown.left_ms)
         if after[:2] != armed[:2] and countdown.armed:
             before_token = armed[0] if was_running else 0
             self.armed(countdown.token, countdown.duration_ms)
+            self._told.add(countdown.token)
             self.sets.append(
                 (self._agenda.now_ns, countdown.token, countdown.duration_ms, before_token)
             )
+
+    def _check_uptime(self, uptime_ms: int) -> None:
+        """The oscillator is as far as when the step began: no time passes in it."""
+        ticked_ms = self._oscillator_ns // MS - self._booted_ms
+        if uptime_ms != ticked_ms:
+            raise Violation(UPTIME, f"it says {uptime_ms} ms, but {ticked_ms} ms have passed")
 
     def _note_events(self, after_seq: int) -> None:
         log = self.firmware.log

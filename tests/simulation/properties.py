@@ -46,7 +46,8 @@ ARMED: Final = "R44 plan and countdown agree"
 WOKEN: Final = "R5 the host is woken in time"
 TAKEN: Final = "R9 a countdown of another program is left alone"
 LIMIT: Final = "R5 a countdown is never longer than 604800 s"
-
+UPTIME: Final = "R5 the board's clock counts every tick"
+OUTLASTS: Final = "R49 a countdown outlasts a soft reset"
 LINKED: Final = "R49 a board that is there is found and kept"
 
 # -- everything ------------------------------------------------------------------------------------
