@@ -99,6 +99,8 @@ class RoutineOracle:
         known = [self.state] if self._saving is None else [self.state, self._saving]
         if state not in known:
             raise Violation(KEPT, f"loaded {state}, but it is one of {known}")
+        if state != self.state:  # the save that was cut off has come to its end
+            self._follow()
         self.state, self._saving = state, None
         self._all_there(state)
         self._living = True
@@ -138,11 +140,16 @@ class RoutineOracle:
         self.saved_ns = self.world_ns()
         self._owed_ns.clear()
         self._perhaps_ns.clear()
+        self._follow()
+        self.settle_doubt()
+        self._all_there(state)
+
+    def _follow(self) -> None:
+        """What has run moves with its routine."""
         for routine_id, by_ns in self._moving_ns.items():
             if routine_id in self._last_ran_ns:
                 self._last_ran_ns[routine_id] += by_ns
-        self.settle_doubt()
-        self._all_there(state)
+        self._moving_ns.clear()
 
     def _all_there(self, state: RoutineState) -> None:
         missing = self._acknowledged - {routine.id for routine in state.routines}
