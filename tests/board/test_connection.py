@@ -104,6 +104,21 @@ def test_silence_repeats_the_same_frame_and_then_gives_up() -> None:
     assert connection.idle
 
 
+def test_r9_a_countdown_is_not_set_again_by_a_host_that_slept_over_its_request() -> None:
+    """Its length was right before; and somebody else may have set one in the meantime."""
+    connection = Connection()
+    handle = connection.request(codes.OP_TIMER_SET, 7, 60_000)
+    assert connection.data_to_send(0)
+    connection.handle_timeout(60_000 * MS)
+    assert connection.data_to_send(60_000 * MS) == b""
+    assert events_of(connection) == [TimedOut(handle, codes.OP_TIMER_SET, 1)]
+
+    connection.request(codes.OP_TIMER_GET)
+    assert connection.data_to_send(60_000 * MS)
+    connection.handle_timeout(120_000 * MS)
+    assert connection.data_to_send(120_000 * MS), "what is only read is asked for again"
+
+
 def test_a_restart_is_asked_for_once_only() -> None:
     connection = Connection()
     handle = connection.request(codes.OP_RESTART)

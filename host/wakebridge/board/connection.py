@@ -227,7 +227,10 @@ class Connection:
         request = self._current
         if request is None or request.resend or now_ns < request.deadline_ns:
             return
-        if OPERATIONS[request.op].idempotent and request.attempts < len(ATTEMPT_TIMEOUTS_NS):
+        operation = OPERATIONS[request.op]
+        # A host that was suspended amid its attempts knows nothing of the countdown any more (R9).
+        old = operation.ages and now_ns >= request.sent_ns + sum(ATTEMPT_TIMEOUTS_NS)
+        if operation.idempotent and not old and request.attempts < len(ATTEMPT_TIMEOUTS_NS):
             request.resend = True
             return
         self._current = None

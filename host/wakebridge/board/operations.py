@@ -38,19 +38,21 @@ def _done(_fields: list[object]) -> Done:
 class Operation(msgspec.Struct, frozen=True):
     """How a request of one kind is written and its answer read.
 
-    Only an idempotent one is repeated; asking twice must be the same as asking once.
+    Only an idempotent one is repeated; asking twice must be the same as asking once. What is asked
+    for stays right while time passes, unless it `ages`, as the length of a countdown does.
     """
 
     write: Callable[..., bytes]
     read: Callable[[list[object]], Value]
     idempotent: bool = True
+    ages: bool = False
 
 
 OPERATIONS: Final = {
     codes.OP_HELLO: Operation(messages.hello, Hello.from_fields),
     codes.OP_PING: Operation(messages.ping, _pong),
     codes.OP_TIMER_GET: Operation(messages.timer_get, TimerState.from_fields),
-    codes.OP_TIMER_SET: Operation(messages.timer_set, TimerState.from_fields),
+    codes.OP_TIMER_SET: Operation(messages.timer_set, TimerState.from_fields, ages=True),
     codes.OP_TIMER_CANCEL: Operation(messages.timer_cancel, TimerState.from_fields),
     codes.OP_EVENTS_GET: Operation(messages.events_get, EventBatch.from_fields),
     codes.OP_DIAG: Operation(messages.diag, Diag.from_fields),

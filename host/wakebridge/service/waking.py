@@ -53,8 +53,9 @@ HINT_LATE_S: Final = 1.0
 RETRY_S: Final = 2.0
 
 # A countdown that was read longer ago is read once more before it is changed: the host may have
-# slept since, or the disk was slow, and somebody else may have set one in the meantime (R9).
-READING_OLD_NS: Final = 2 * 1_000_000_000
+# slept since, or the disk was slow, and somebody else may have set one in the meantime (R9). Longer
+# than a request and its repetitions take, so that a bad line does not keep it from being fresh.
+READING_OLD_NS: Final = 4 * 1_000_000_000
 
 # Passes that pushed events cause are so far apart. Each may commit a cursor and print a line; one
 # wake is not late by it, as the first hint is heeded at once.
@@ -277,7 +278,7 @@ class Waking:
     async def _reconcile(self, client: BoardClient) -> None:
         raw = await self._timer_get(client)
         await self._take_events(client, raw.value)
-        if self._clock.now().boot_ns - raw.sent.boot_ns > READING_OLD_NS:
+        while self._clock.now().boot_ns - raw.sent.boot_ns > READING_OLD_NS:
             raw = await self._timer_get(client)
         now = self._clock.now()
         reading = timer_reading(raw)
