@@ -114,7 +114,7 @@ def _lines(firmware):
     yield "countdown", _countdown(countdown)
     for seq in range(log.last_seq, max(log.oldest_seq(), log.last_seq - _LAST_WAKES + 1) - 1, -1):
         yield "wake", _wake(log.read(seq))
-    host = "host is awake" if line.awake_left_ms else "host not heard lately"
+    host = "host counts as awake" if line.awake_left_ms else "host not heard lately"
     if not line.awake_ms:
         host = "pulsed whether the host is awake or not"
     pulses = "%d ms, pulses so far: %d; %s" % (line.pulse_ms, line.pulses, host)

@@ -6,6 +6,12 @@ from micropython import const
 # within milliseconds when it is awake; when it has just gone to sleep, the wake is late by this.
 _CONFIRM_MS = const(2000)
 
+# Who started the board may be its host, and needs as long until its port is back and it speaks.
+_GREETING_MS = const(10000)
+
+# While the loop stood still, which makes a longer step than its waits, nobody could be heard.
+_LISTENED_MAX_MS = const(6000)
+
 
 class WakeLine:
     """Decides when to pulse, and times the pulse."""
@@ -13,12 +19,13 @@ class WakeLine:
     def __init__(self, level: object, pulse_ms: int, awake_ms: int) -> None:
         """`level` sets the line (1: wake), None: there is none.
 
-        A host counts as awake for `awake_ms` after each request.
+        A host counts as awake for `awake_ms` after each request, and for a moment after a start.
         """
         self.level = level
         self.pulse_ms = pulse_ms
         self.awake_ms = awake_ms
-        self.awake_left_ms = self.pulses = 0
+        self.awake_left_ms = min(awake_ms, _GREETING_MS)
+        self.pulses = 0
         self.set(0)
 
     def set(self, active: int) -> None:
@@ -45,7 +52,7 @@ class WakeLine:
 
     def count(self, ms: int) -> None:
         """Let time pass, and do what falls due."""
-        self.awake_left_ms = max(0, self.awake_left_ms - ms)
+        self.awake_left_ms = max(0, self.awake_left_ms - min(ms, _LISTENED_MAX_MS))
         if self.left_ms >= 0:
             self.left_ms -= ms
             if self.left_ms <= 0:

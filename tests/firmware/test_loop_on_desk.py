@@ -119,6 +119,22 @@ async def test_countdown_that_ended_at_the_prompt_fires_after_the_reset(desk: De
     assert [(event.source, event.token, event.flags) for event in events[1:]] == [(4, TOKEN, 1)]
 
 
+async def test_a_live_host_is_not_pulsed_for_what_ended_at_the_prompt(desk: DeskBoard) -> None:
+    """As a technician leaves a board; the bridge finds it, starts it and speaks to it."""
+    configure(desk, "{}")
+    await desk.hard_reset()
+    for start_again in (desk.soft_reset, desk.hard_reset):
+        with DeskLink(desk.port) as link:
+            await link.timer(messages.timer_set, TOKEN, 500)
+        await desk.stop_at_prompt()
+        await asyncio.sleep(1)
+        await start_again()
+        with DeskLink(desk.port) as link:
+            assert (await link.timer(messages.timer_get)).state == codes.STATE_EXPIRED
+            await asyncio.sleep(2.5)
+    assert sum(change.level for change in desk.wake_history) == 0
+
+
 async def test_power_loss_takes_the_countdown(desk: DeskBoard) -> None:
     """R49."""
     with DeskLink(desk.port) as link:
