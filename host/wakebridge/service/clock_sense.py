@@ -18,12 +18,14 @@ class ClockSense:
     def __init__(self, others_doubt: Callable[[], bool]) -> None:
         self._others_doubt = others_doubt
         self._doubted_by_others = False
+        self._others_doubted_then = False
         self._past_ns = 0
         self._wall_minus_boot_ns = 0
 
     def begin(self, state: RoutineState, now: Now) -> None:
         """Take the state that was loaded, and the clock at its loading."""
         self._past_ns, self._doubted_by_others = state.written_ns, True
+        self._others_doubted_then = self._others_doubt()
         self.settle(now)
 
     def doubted(self, now: Now) -> bool:
@@ -31,7 +33,10 @@ class ClockSense:
         return (self._doubted_by_others and self._others_doubt()) or now.wall_ns < self._past_ns
 
     def followed(self, state: RoutineState, now: Now) -> RoutineState:
-        """Return the state with every step since the last transition followed."""
+        """Return the state with every step since the last transition followed; `now` is now."""
+        # Kept for `settle`: while this is saved, the clock may be stepped and believed from then
+        # on, and that step is one that puts it right.
+        self._others_doubted_then = self._others_doubt()
         step_ns = now.wall_ns - now.boot_ns - self._wall_minus_boot_ns
         if abs(step_ns) >= STEP_NOTICED_NS:
             # As it was before the step, which may be what ends the doubt.
@@ -46,8 +51,11 @@ class ClockSense:
         return max(now.wall_ns, self._past_ns)
 
     def settle(self, now: Now) -> None:
-        """Take the clock as the state goes by it now; one that is right is trusted from here on."""
+        """Take the clock as the state goes by it; one that was right then is trusted from there on.
+
+        `now` is that of `followed`, which may lie a slow write back.
+        """
         self._wall_minus_boot_ns = now.wall_ns - now.boot_ns
-        self._doubted_by_others = self._doubted_by_others and self._others_doubt()
+        self._doubted_by_others = self._doubted_by_others and self._others_doubted_then
         if now.wall_ns >= self._past_ns:
             self._past_ns = 0
