@@ -11,8 +11,8 @@ from .kernel import DAY, YEAR
 from .outcome import Outcome
 from .world import run
 
-_ROUND: Final = ("years", "storm", "day", "storm", "month", "storm")
-"""One device that lives for years, and some whose trouble is denser, again and again."""
+_ROUND: Final = ("years", "storm", "years", "day", "years", "month")
+"""Devices that live for years, and some whose trouble is denser, again and again."""
 
 
 def devices(seed: int, years: float, profile: str | None = None) -> list[str]:

@@ -8,6 +8,8 @@ from .outcome import Outcome
 
 FOUND: Final = {
     "storm-101-16": "a countdown of another program, set while the host slept over its reading",
+    "storm-102-62": "a short outage of a bus within a long one, which ended both",
+    "storm-103-22": "a countdown of another program, set while the host slept over its request",
     "storm-a-11": "a step of the clock just after it was vouched for, with a full disk",
 }
 """Devices that once broke a promise, and by what."""
