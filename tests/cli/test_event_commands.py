@@ -190,6 +190,11 @@ MISTAKES = {
         2,
         "an owner has a name",
     ),
+    "an owner that is no text": (
+        ("event", "show", "x", "--owner", "d\udcff"),
+        2,
+        "is not text in the encoding of the terminal",
+    ),
     "an unknown bus": (
         ("event", "add", "x", "--owner", "d", "--in", "1s", "--route", "bus", "--dry-run"),
         2,
@@ -242,6 +247,10 @@ async def test_a_bridge_that_does_not_answer_is_said_to_and_where(tmp_path: Path
     away = (await wakebridge(*ask, code=1)).reason
     assert "does not answer" in away
     assert "Connection refused" in away
+    for url in ("nonsense", "ftp://127.0.0.1", "http://[::1", "http://127.0.0.1:99999", "http://"):
+        said = (await run("--url", url, *ask)).check()
+        assert said.code == 1
+        assert "is no address: write http://127.0.0.1:8377" in said.reason
     config.write_text('[http]\ntoken_file = "nowhere"\n')
     assert "token cannot be read" in (await wakebridge(*ask, code=1)).reason
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import aiohttp
 import click
@@ -163,6 +164,8 @@ def find_bridge(url: str | None, config: Path | None) -> Bridge:
 
 
 def _find(url: str | None, config: Path | None) -> Address:
+    if url is not None and not _is_address(url):
+        raise BridgeError(f"--url is {url!r}, which is no address: write http://127.0.0.1:8377")
     if url is not None and config is None:
         return Address(url)
     http = HttpConfig()
@@ -185,3 +188,11 @@ def _find(url: str | None, config: Path | None) -> Address:
     # The socket is for the bridge's own user; others may still use the port.
     own = http.unix_socket is not None and os.access(http.unix_socket, os.W_OK)
     return Address(f"http://{host}:{http.port}", token, http.unix_socket if own else None)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets that do not close, a port that is none
+        return False

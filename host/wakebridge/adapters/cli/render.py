@@ -39,6 +39,7 @@ class Commands(click.Group):
         """Run a command and exit with its code."""
         code: object = 1
         try:
+            _refuse_no_text(sys.argv[1:])
             code = super().main(*args, **{**kwargs, "standalone_mode": False})
         except click.ClickException as error:
             told = io.StringIO()
@@ -48,6 +49,13 @@ class Commands(click.Group):
         except click.Abort:
             click.echo("Stopped.", err=True)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refuse_no_text(words: Iterable[str]) -> None:
+    """Raise a usage error for a word that is not text, as nothing else could say so."""
+    for word in words:
+        if not word.isascii() and any("\udc80" <= char <= "\udcff" for char in word):
+            raise click.UsageError(f"{word!a} is not text in the encoding of the terminal")
 
 
 def show_json(value: object) -> None:
