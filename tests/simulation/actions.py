@@ -260,7 +260,7 @@ class Actions:
     def board_soft_reset(self, stale: float) -> None:
         world = self._world
         world.fault("board soft reset")
-        world.board.run()
+        world.board.checkpoint()
         world.wakes.board_trouble()
         age_ns = round(stale * world.config.board.save_every_ms * 1e6)
         world.agenda.after(age_ns, lambda: self._reset(world.board.soft_reset))
@@ -268,7 +268,7 @@ class Actions:
     def board_hard_reset(self, stale: float) -> None:
         world = self._world
         world.fault("board hard reset")
-        world.board.run()
+        world.board.checkpoint()
         world.wakes.board_trouble()
         age_ns = round(stale * world.config.board.save_every_ms * 1e6)
         world.agenda.after(age_ns, lambda: self._reset(world.board.hard_reset))

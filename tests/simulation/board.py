@@ -350,6 +350,12 @@ class SimBoard:
             return
         self._plan(self.reader.wait_ms)
 
+    def checkpoint(self) -> None:
+        """Let the firmware save now: a coarse world skips the moments at which it would have."""
+        self.run()
+        if self.firmware is not None:
+            self.firmware.save()
+
     def _step(self, firmware: Any) -> None:
         self.steps += 1
         before = firmware.log.last_seq

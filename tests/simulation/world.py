@@ -41,7 +41,8 @@ from .zone_releases import zone_releases, zone_version
 _CALM: Final = 3600 * NS
 """After the last operation everything is in order for this long, and what is due must happen."""
 
-_BUS_CONNECTS_NS: Final = 50 * MS
+_BUS_CONNECTS_NS: Final = (10 * MS, 200 * MS)
+"""How long the client of a bus takes to connect. One comes up amid what the other is told."""
 
 
 class World:
@@ -418,7 +419,8 @@ class World:
         self.disturb()
         for bus in self.buses:
             if bus.up:
-                self.agenda.after(_BUS_CONNECTS_NS, lambda name=bus.name: self.bus_up(name))  # type: ignore[misc]
+                delay_ns = self.draw.randrange(*_BUS_CONNECTS_NS)
+                self.agenda.after(delay_ns, lambda name=bus.name: self.bus_up(name))  # type: ignore[misc]
 
     def bus_up(self, name: str) -> None:
         """The client of a bus has connected."""
