@@ -57,6 +57,27 @@ async def test_a_technician_looks_and_leaves_and_the_countdown_was_never_touched
         assert owner.fired[0].due == due
 
 
+async def test_a12_r2_a_port_that_was_not_borrowed_is_refused_and_the_doctor_names_its_holder(
+    board: DeskBoard, bridge: BridgeProcess, wakebridge: CommandLine
+) -> None:
+    mark = bridge.mark()
+    began_s = time.monotonic()
+    refused = await mpremote(board.port, "resume", "exec", "import wakeboard.diag")
+    assert time.monotonic() - began_s < 5
+    assert refused.code != 0
+    assert board.port in refused.output
+    assert "in use by another program" in refused.output
+    assert "Traceback" not in refused.output
+    assert (await wakebridge("board", "info")).code == 0
+    assert bridge.all_said("board down", after=mark) == []
+    assert not board.at_prompt
+    doctor = await wakebridge("board", "doctor", "--json")
+    [port] = [each for each in json.loads(doctor.out) if each["what"] == "port"]
+    assert board.port in port["text"]
+    assert f"(pid {bridge.pid})" in port["text"]
+    assert port["verdict"] == "good"
+
+
 async def test_a_technician_who_stops_the_firmware_finds_it_started_again(
     board: DeskBoard, bridge: BridgeProcess, wakebridge: CommandLine, tmp_path: Path
 ) -> None:

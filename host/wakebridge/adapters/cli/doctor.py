@@ -127,12 +127,12 @@ def port_findings(config: Config, *, running: bool) -> Iterator[Finding]:
     except PortUnavailable as error:
         yield Finding("BAD", "port", str(error), _remedy(str(error)))
         return
-    holders = "" if running else ", ".join(holders_of(port))
-    if holders:
+    holders = ", ".join(holders_of(port))
+    if holders and not running:
         problem = f"{port} is held by {holders}"
         yield Finding("BAD", "port", problem, _remedy(problem))
     else:
-        yield Finding("good", "port", port)
+        yield Finding("good", "port", f"{port}, held by {holders}" if holders else port)
     if not _may(port, os.R_OK | os.W_OK):
         group = _group_of(port)
         yield Finding("BAD", "port rights", f"you may not open it; it belongs to the group {group}",
