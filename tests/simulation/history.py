@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from .board import CLOCK_BOUND_PPM, BoardConfig
 from .kernel import DAY, NS
-from .schedule_model import text_of
+from .schedule_model import instant, text_of
 
 OWNERS: Final = ("alarm", "tea", "news")
 IDS: Final = ("a", "b", "c")
@@ -178,9 +178,25 @@ def draw(seed: str, profile: Profile) -> History:
         while at_s < days * 86_400:
             ops.extend(_expand(kind, round(at_s * NS), rng, config, profile))
             at_s += rng.expovariate(1 / mean_s)
+    ops += _burst(NS, random.Random(f"{seed} first"), config, profile, 6)
+    ops += list(_asked_again(ops, random.Random(f"{seed} again"), profile))
     ops.sort(key=lambda op: op.at_ns)
-    first = list(_burst(NS, random.Random(f"{seed} first"), config, profile, 6))
-    return History(config, tuple(first + ops))
+    return History(config, tuple(op for op in ops if op.at_ns < round(days * DAY)))
+
+
+def _asked_again(ops: list[Op], rng: random.Random, profile: Profile) -> Iterator[Op]:
+    """Components ask for the same again at every start of theirs, some with another end."""
+    for op in ops:
+        if op.kind != "ask" or op.args["verb"] != "schedule" or rng.random() < 0.6:
+            continue
+        body = dict(op.args["body"])
+        every = body.get("every", {})
+        if "start" in every and rng.random() < 0.5:
+            period_ns = round(every["seconds"] * NS)
+            body["until"] = text_of(instant(every["start"]) + rng.randrange(20) * period_ns)
+        at_ns = op.at_ns + round(_span(rng, 1, profile.horizon_s) * NS)
+        yield Op(at_ns - 3 * NS, "user_wake", {})
+        yield Op(at_ns + NS, "ask", {**op.args, "body": body})
 
 
 def _config(seed: str, days: float, rng: random.Random, profile: Profile) -> Config:
