@@ -275,3 +275,42 @@ async def test_without_firmware_nothing_starts(tmp_path: Path) -> None:
     assert ran.returncode == 1
     assert "there is no main.py in" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+async def tell(control: Path, *words: str) -> tuple[int, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "wakebridge.simboard.tell", str(control), *words),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), 20)
+    assert process.returncode is not None
+    return process.returncode, output.decode()
+
+
+async def test_a_person_tells_the_board_from_a_shell(
+    echo_desk: DeskBoard, control_path: Path
+) -> None:
+    async with ControlSocket(echo_desk, control_path):
+        code, output = await tell(control_path, "power-loss", "0.01")
+        assert (code, output) == (0, "ok\n")
+        assert echo_desk.boots == 2
+        assert (await tell(control_path, "status"))[1].startswith("ok running, plugged")
+        code, output = await tell(control_path, "explode")
+        assert code == 1
+        assert output.startswith("error unknown command 'explode'; known: power-loss")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "wakebridge.simboard.tell", str(control_path), "watch"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        assert process.stdout is not None
+        async with asyncio.timeout(20):
+            assert await process.stdout.readline() == b"ok\n"
+            (echo_desk.directory / "desk/wake_line").write_text("1\n0\n")
+            assert (await process.stdout.readline()).startswith(b"wake 1 ")
+            assert (await process.stdout.readline()).startswith(b"wake 0 ")
+            process.send_signal(signal.SIGINT)
+            assert (await process.stdout.read(), await process.wait()) == (b"", 0)
+    code, output = await tell(control_path, "status")
+    assert (code, output.split(":")[1]) == (1, f" no desk board listens at {control_path}")

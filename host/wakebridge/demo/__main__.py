@@ -6,12 +6,16 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 import click
 
 from wakebridge.demo.stage import Line, Stage, StageError, set_up
 from wakebridge.demo.story import Timeline, play
 from wakebridge.simboard import DeskError
+
+# Relative, because the path of a unix socket has at most 107 bytes.
+_CONTROL: Final = Path(".run/board.sock")
 
 
 @click.command(name="demo")
@@ -52,7 +56,7 @@ async def _serve(directory: Path, port: str | None) -> bool:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with set_up(directory, port, _show_line) as stage:
+    async with set_up(directory, port, _show_line, _CONTROL) as stage:
         _explain(stage)
         ended = asyncio.create_task(stage.bridge.wait())
         stopped = asyncio.create_task(stop.wait())
@@ -73,6 +77,8 @@ def _explain(stage: Stage) -> None:
     click.echo(f"MQTT    127.0.0.1:{stage.mqtt_port} (topics under wakebridge/)")
     click.echo(f"HTTP    http://127.0.0.1:{stage.http_port}/api/health")
     click.echo(f"board   {stage.serial_port}")
+    if stage.board is not None:
+        click.echo(f"        python -m wakebridge.simboard.tell {_CONTROL} help")
     click.echo("Ctrl-C stops it; the state stays in .run/")
 
 

@@ -12,6 +12,7 @@ import msgspec
 from amqtt.broker import Broker
 
 from wakebridge.simboard import DeskBoard
+from wakebridge.simboard.control import ControlSocket
 
 Line = dict[str, object]
 
@@ -34,17 +35,23 @@ class Stage(msgspec.Struct):
 
 @contextlib.asynccontextmanager
 async def set_up(
-    directory: Path, serial_port: str | None, on_line: Callable[[Line], None]
+    directory: Path,
+    serial_port: str | None,
+    on_line: Callable[[Line], None],
+    control: Path | None = None,
 ) -> AsyncIterator[Stage]:
     """Start everything in `directory`; each line of the bridge's log goes to `on_line`.
 
-    Raises `StageError` when a part does not come up.
+    A board on the desk takes commands on the unix socket `control`. Raises `StageError` when a part
+    does not come up.
     """
     async with contextlib.AsyncExitStack() as stack:
         board = None
         if serial_port is None:
             board = await stack.enter_async_context(DeskBoard(directory / "board"))
             serial_port = board.port
+            if control is not None:
+                await stack.enter_async_context(ControlSocket(board, control))
         mqtt_port, http_port = _free_port(), _free_port()
         await stack.enter_async_context(_broker(mqtt_port))
         path = directory / "wakebridge.toml"

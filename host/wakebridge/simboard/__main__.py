@@ -32,7 +32,7 @@ from wakebridge.simboard.control import ControlSocket
 @click.option(
     "--control",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Take commands on this unix socket, one per line; `help` lists them.",
+    help="Take commands on this unix socket, as wakebridge.simboard.tell sends them.",
 )
 def main(
     directory: Path, ppm: float, heap: str, firmware: Path | None, control: Path | None
