@@ -90,6 +90,7 @@ class EventStates:
         self.world_ns: Callable[[], int] = lambda: 0
         self._accepted_ns: dict[Key, int] = {}
         self._begin_pending = False
+        self._believed_at = Now(0, 0)
         self._not_begun: dict[Key, list[State]] = {}
         """What may still be on the disk of schedules that have begun."""
         self.newest_past = NewestPast()
@@ -252,26 +253,25 @@ class EventStates:
         return self.trusted
 
     def clock_trusted(self) -> None:
-        """The clock has become synchronized: recurrences that waited for it begin (E71).
-
-        When exactly the bridge notices shows in what it does next.
-        """
+        """The clock has become synchronized: recurrences that waited for it begin (E71)."""
         self.trusted = True
         self._begin_pending = True
+        self._believed_at = self._now()
         self.on_trust()
 
     def _begin(self, now: Now) -> None:
-        """The bridge has noticed by now."""
+        """The bridge has noticed by now: at once, or when it was done with what it was doing."""
         if not (self.trusted_now() and self._begin_pending):
             return
         self._begin_pending = False
         for key, states in self.states.items():
             if any(state is not None and state.untrusted for state in states):
                 self._not_begun[key] = states
-                self.states[key] = [
-                    model.begun(state, now, self.zones) if state is not None else None
+                self.states[key] = distinct(
+                    model.begun(state, moment, self.zones) if state is not None else None
                     for state in states
-                ]
+                    for moment in (self._believed_at, now)
+                )
 
     # -- states -----------------------------------------------------------------------------------
 

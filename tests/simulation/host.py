@@ -319,8 +319,10 @@ class Bridge:
 
     def check(self) -> None:
         """Raise what a task of the bridge died of."""
-        if self.verdict is not None:
+        if isinstance(self.verdict, Violation):
             raise self.verdict
+        if self.verdict is not None:
+            raise Violation(ALIVE, repr(self.verdict)) from self.verdict
         for task in self.tasks:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 if isinstance(error, Violation):
