@@ -27,4 +27,6 @@ def use(pointer):
     return True
 
 
+if "main.py" not in os.listdir() and "main.py.new" in os.listdir():
+    os.rename("main.py.new", "main.py")  # on FAT its update can be cut in two
 use("active") or use("previous")

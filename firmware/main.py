@@ -1,6 +1,11 @@
+import os
 import sys
 
-import boot  # puts the active version on the import path
+try:
+    import boot  # puts the active version on the import path
+except ImportError:
+    os.rename("boot.py.new", "boot.py")  # on FAT its update can be cut in two
+    import boot
 
 try:
     import wakeboard.start  # loads all that runs

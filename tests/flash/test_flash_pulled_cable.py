@@ -55,3 +55,13 @@ async def test_killed_at_random_moments(
         assert ran.code == 0, ran.output
         assert await running_version(desk) == "2.0.0-rc1"
         assert not [name for name in content(desk.flash) if ".new" in name]
+
+
+async def test_fat_replaces_a_start_file_in_two_steps(desk_with_one: DeskBoard) -> None:
+    """The desk's file system does it in one: what a cable pulled in between leaves is made here."""
+    for name in ("boot.py", "main.py"):
+        start_file = desk_with_one.flash / name
+        start_file.rename(start_file.with_name(f"{name}.new"))
+        await desk_with_one.power_loss()
+        assert await running_version(desk_with_one) == "1.0.0"
+        assert start_file.is_file()
