@@ -6,7 +6,7 @@ come back. Time is an argument, so years pass in a test in seconds.
 """
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -64,12 +64,14 @@ class Request(msgspec.Struct, frozen=True):
 class Decision(msgspec.Struct, frozen=True):
     """The answer to give once `change` is durable; no change means the answer stands by itself.
 
-    `ephemeral` changes live in memory only (E50).
+    `ephemeral` changes live in memory only (E50). `listed` is what the answer of a `list` is to
+    describe: there may be a hundred thousand, so that is left to the caller (E25).
     """
 
     answer: dict[str, object]
     change: Change | None = None
     ephemeral: bool = False
+    listed: Sequence[Schedule] | None = None
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -269,7 +271,7 @@ class EventEngine:
         schedule = self._book.get(key) if key is not None else None
         if schedule is None:
             return Decision({"ok": True, "existed": False, "record": None, "state": None})
-        return Decision({"ok": True, "existed": True, **_described(schedule)})
+        return Decision({"ok": True, "existed": True, **described(schedule)})
 
     def _list(self, owner: str, request: Request) -> Decision:
         _body(request)
@@ -279,7 +281,7 @@ class EventEngine:
             schedules = list(self._book)
         else:
             schedules = self._book.owned_by(owner)
-        return Decision({"ok": True, "schedules": [_described(each) for each in schedules]})
+        return Decision({"ok": True}, listed=schedules)
 
     def _update(self, owner: str, request: Request) -> Decision:
         """Give a legacy schedule other data; when it is due and what it has fired stay (E90)."""
@@ -414,7 +416,7 @@ def _record_as_stored(schedule: Schedule) -> dict[str, object]:
     return wire
 
 
-def _described(schedule: Schedule) -> dict[str, object]:
+def described(schedule: Schedule) -> dict[str, object]:
     """Return the `{record, state}` pair of E24 and E25."""
     return {
         "record": _record_as_stored(schedule),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from wakebridge.engine import EventEngine, Request
+from wakebridge.engine import EventEngine, Request, described
 from wakebridge.routine.change import Append, Entry, EntryType
 from wakebridge.routine.state import RunKind
 from wakebridge.schedule.book import Change
@@ -70,9 +70,9 @@ def _live_with(loaded: Loaded) -> None:
     engine = EventEngine(("admin",))
     engine.load(loaded.schedules, loaded.newest_past_ns, Now(NOW_NS, 1))
     engine.deadlines()
-    msgspec.json.encode(
-        engine.decide(Request("list", {}, {"skill_id": "admin"}, None, "mqtt"), Now(NOW_NS, 1))
-    )
+    everybody = Request("list", {}, {"skill_id": "admin"}, None, "mqtt")
+    decision = engine.decide(everybody, Now(NOW_NS, 1))
+    msgspec.json.encode([described(each) for each in decision.listed or ()])
     for after_s in (0, 86_400, 400_000_000):
         now = Now(NOW_NS + after_s * 10**9, 1 + after_s * 10**9)
         engine.observe(now, sync_signal=True)

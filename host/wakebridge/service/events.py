@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -27,8 +27,9 @@ from wakebridge.schedule.book import Change
 from wakebridge.schedule.instants import Now
 from wakebridge.schedule.misfire import Evaluation, Schedule
 from wakebridge.service.event_messages import fire_message, missed_message
+from wakebridge.service.event_ports import EventStore, Timer
+from wakebridge.service.lists import Lists
 from wakebridge.store.errors import StoreError
-from wakebridge.store.schedules_sqlite import Loaded
 from wakebridge.timeline import note
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,9 @@ ROUTE_PENDING_MAX: Final = 1024
 # first of them does not wait for the last.
 BATCH_MAX: Final = 128
 
+# A batch ends early when deciding has taken so long: a fire may be due meanwhile.
+BATCH_NS: Final = 50_000_000
+
 # Fires between two looks at the waiting requests: with one commit each, some tens of milliseconds.
 FIRES_PER_TURN: Final = 32
 
@@ -55,34 +59,6 @@ COMMIT_RETRY_S: Final = 1.0
 ASK_CLOCK_NS: Final = 30 * 1_000_000_000
 
 _NS_PER_S: Final = 1_000_000_000
-
-
-class EventStore(Protocol):
-    """Where schedules are kept. `commit` is atomic and durable, or raises `StoreError`."""
-
-    def load(self, now_ns: int) -> Loaded:
-        """Return what is stored, or raise `StateUnreadable`."""
-        ...
-
-    async def commit(self, changes: Sequence[Change], now_ns: int) -> None:
-        """Make all changes durable, or raise `StoreError` having made none."""
-        ...
-
-    async def reset_watermark(self, now_ns: int) -> None:
-        """Take `now_ns` as the newest instant known to be past."""
-        ...
-
-
-class Timer(Protocol):
-    """Waits for a deadline, a step of the clock, or a `wake`."""
-
-    async def wait(self, now: Now, wall_ns: int | None, boot_ns: int | None) -> None:
-        """Return at the earlier deadline or when woken."""
-        ...
-
-    def wake(self) -> None:
-        """End the wait."""
-        ...
 
 
 class _Pending(msgspec.Struct, frozen=True):
@@ -130,6 +106,7 @@ class EventService:
         self._replaying: dict[str, asyncio.TimerHandle] = {}
         self._pending: deque[_Pending] = deque()
         self._waiting: Counter[str] = Counter()
+        self._lists = Lists()
         self._round: deque[Schedule] = deque()
         self._came_up: deque[str] = deque()
         self._sync_signalled = False
@@ -163,6 +140,9 @@ class EventService:
         except (UnicodeEncodeError, RecursionError) as error:
             return refusal("invalid_record", f"the context cannot be stored: {error}")
         request = Request(verb, body, context, context_json, route, identity, legacy_event)
+        asker = (route, str((context or {}).get("skill_id")))
+        if verb == "list" and not self._lists.admit(asker):
+            return refusal("internal", "busy: too many lists are waiting, try again")
         answered: asyncio.Future[dict[str, object]] = asyncio.get_running_loop().create_future()
         self._pending.append(_Pending(request, answered))
         self._waiting[route] += 1
@@ -171,6 +151,8 @@ class EventService:
             return await answered
         finally:
             self._waiting[route] -= 1
+            if verb == "list":
+                self._lists.leave(asker)
 
     def bus_up(self, name: str) -> None:
         """The bus takes messages again: announce `ready` once, then fire what was held."""
@@ -423,7 +405,9 @@ class EventService:
 
     def _refuse_pending(self, reason: str) -> None:
         while self._pending:
-            _answer(self._pending.popleft(), refusal("internal", reason))
+            answered = self._pending.popleft().answered
+            if not answered.done():
+                answered.set_result(refusal("internal", reason))
 
     async def _answer_batch(self) -> None:
         """Decide the waiting requests in order, commit them together, then answer."""
@@ -431,14 +415,15 @@ class EventService:
         if not batch:
             return
         try:
-            answers = await self._decide_and_commit(batch)
+            decisions = await self._decide_and_commit(batch)
         except StoreError as error:
             if len(batch) == 1:
                 log.error("%s", error)
-                answers = [refusal("internal", str(error))]
+                decisions = [Decision(refusal("internal", str(error)))]
             else:
-                answers = [await self._alone(pending) for pending in batch]
-        for pending, answer in zip(batch, answers, strict=True):
+                decisions = [await self._alone(pending) for pending in batch]
+        for pending, decision in zip(batch, decisions, strict=True):
+            answer = decision.answer
             if pending.request.verb == "schedule" and answer["ok"]:
                 note(
                     "accepted",
@@ -446,26 +431,36 @@ class EventService:
                     id=str(answer["id"]),
                     next=str(answer["next"]),
                 )
-            _answer(pending, answer)
+            if pending.answered.done():
+                continue  # its adapter has stopped waiting
+            if decision.listed is not None:
+                self._lists.answer(decision.listed, pending.answered)
+            else:
+                pending.answered.set_result(answer)
 
-    async def _alone(self, pending: _Pending) -> dict[str, object]:
+    async def _alone(self, pending: _Pending) -> Decision:
         """Give one request of a failed batch its own commit."""
         try:
             return (await self._decide_and_commit([pending]))[0]
         except StoreError as error:
-            return refusal("internal", str(error))
+            return Decision(refusal("internal", str(error)))
 
-    async def _decide_and_commit(self, batch: Sequence[_Pending]) -> list[dict[str, object]]:
-        """Return the answers once their changes are durable; raises `StoreError`, changing nothing.
+    async def _decide_and_commit(self, batch: list[_Pending]) -> list[Decision]:
+        """Return the decisions once their changes are durable.
 
-        Changes are made in memory first, so that later requests of the batch see earlier ones, and
-        are taken back in reverse order when the commit fails.
+        A batch that takes long is cut, and the rest goes back to those that wait. Changes are made
+        in memory first, so that later requests of the batch see earlier ones, and are taken back in
+        reverse order when the commit fails. Raises `StoreError`, changing nothing.
         """
         now = self._clock.now()
-        answers, durable, inverses = [], [], []
-        for pending in batch:
+        decisions, durable, inverses = [], [], []
+        for number, pending in enumerate(batch):
+            if number and self._clock.now().boot_ns - now.boot_ns > BATCH_NS:
+                self._pending.extendleft(reversed(batch[number:]))
+                del batch[number:]
+                break
             decision = self._decide(pending.request, now)
-            answers.append(decision.answer)
+            decisions.append(decision)
             if decision.change is not None:
                 inverses.append(self._engine.apply(decision.change))
                 if not decision.ephemeral:
@@ -477,7 +472,7 @@ class EventService:
                 for inverse in reversed(inverses):
                     self._engine.apply(inverse)
                 raise
-        return answers
+        return decisions
 
     def _decide(self, request: Request, now: Now) -> Decision:
         try:
@@ -499,8 +494,3 @@ def _on_disk(change: Change) -> Change:
     if change.schedule is not None and change.schedule.record.ephemeral:
         return Change(change.key, None)
     return change
-
-
-def _answer(pending: _Pending, answer: dict[str, object]) -> None:
-    if not pending.answered.done():  # its adapter may have stopped waiting
-        pending.answered.set_result(answer)
