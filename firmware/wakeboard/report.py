@@ -151,6 +151,11 @@ def _advice(firmware):
         yield "correct board.json: what is named above stands at its default"
     if not firmware.line.level:
         yield "set wake_pin in board.json: without a wake line nothing wakes the host"
+    if firmware.line.unanswered:
+        yield (
+            "if the host should be up by now, check wire, pin and polarity: it did not answer"
+            " the last %d of the pulses" % firmware.line.unanswered
+        )
     if not decoder.frames and firmware.countdown.s > _QUIET_S:
         yield "check that the bridge runs, and its cable: it was not heard since this boot"
     broken = decoder.crc_errors + decoder.overlong + decoder.malformed

@@ -25,7 +25,7 @@ class WakeLine:
         self.pulse_ms = pulse_ms
         self.awake_ms = awake_ms
         self.awake_left_ms = min(awake_ms, _GREETING_MS)
-        self.pulses = 0
+        self.pulses = self.unanswered = 0
         self.set(0)
 
     def set(self, active: int) -> None:
@@ -36,10 +36,12 @@ class WakeLine:
         if self.level:
             self.level(active)
             self.pulses += active
+            self.unanswered += active
 
     def heard(self) -> None:
         """The host sent a request: it is awake, and what it was to be woken for reached it."""
         self.awake_left_ms = self.awake_ms
+        self.unanswered = 0
         if not self.active:
             self.left_ms = -1
 

@@ -138,6 +138,20 @@ async def test_a_board_that_cannot_wake_its_host_is_not_healthy(desk: DeskBoard)
     assert "selftest FAILED: there is no wake line" in (await mpremote(desk.port, *SELFTEST)).output
 
 
+async def test_a_host_that_does_not_answer_the_pulse_is_told(desk: DeskBoard) -> None:
+    """The usual reason why a device slept through its alarm."""
+    with DeskLink(desk.port) as link:
+        await link.timer(messages.timer_set, TOKEN, 50)
+        await link.until(lambda: any(event.token == TOKEN for event in link.events), 5)
+    ran = await mpremote(desk.port, *DIAG)
+    check_report(ran)
+    assert "check wire, pin and polarity" in ran.output
+    assert "looks healthy" not in ran.output
+    with DeskLink(desk.port) as link:
+        await link.log()
+    assert "looks healthy" in (await mpremote(desk.port, *DIAG)).output
+
+
 async def test_a_bridge_that_was_never_heard_is_told(desk: DeskBoard) -> None:
     an_hour = "from wakeboard.loop import Firmware; Firmware.live.countdown.s += 3600"
     assert (await mpremote(desk.port, "resume", "exec", an_hour)).code == 0
