@@ -194,7 +194,12 @@ def _asked_again(ops: list[Op], rng: random.Random, profile: Profile) -> Iterato
         if "start" in every and rng.random() < 0.5:
             period_ns = round(every["seconds"] * NS)
             body["until"] = text_of(instant(every["start"]) + rng.randrange(20) * period_ns)
-        at_ns = op.at_ns + round(_span(rng, 1, profile.horizon_s) * NS)
+        gap_ns = round(_span(rng, 1, profile.horizon_s) * NS)
+        at_ns = op.at_ns + gap_ns
+        if rng.random() < 0.3:  # together with its bus, which keeps what is due waiting
+            away_s = round(gap_ns / NS * rng.random(), 3) + 1
+            away = {"bus": op.args["bus"], "for_s": away_s + 5, "noticed_s": 0.0}
+            yield Op(at_ns - round(away_s * NS), "bus_down", away)
         yield Op(at_ns - 3 * NS, "user_wake", {})
         yield Op(at_ns + NS, "ask", {**op.args, "body": body})
 
