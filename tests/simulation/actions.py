@@ -303,6 +303,12 @@ class Actions:
         self._world.fault("button or voice wake")
         self._world.board.press(source)
 
+    def lost_hint(self) -> None:
+        """The board's word that the countdown has run out gets lost, on a line in order."""
+        world = self._world
+        world.fault("lost hint")
+        world.board.hints_to_lose = 1
+
     def foreign_timer(self, for_s: float) -> None:
         world = self._world
         world.fault("countdown of another program")

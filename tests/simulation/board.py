@@ -155,6 +155,7 @@ class SimBoard:
         self.reader = _Reader()
         self.powered = False
         self.at_prompt = False
+        self.hints_to_lose = 0
         self._booted_ms = 0
         self._told: set[int] = set()
         """Tokens that came over the wire, so that they are in a checkpoint."""
@@ -290,12 +291,22 @@ class SimBoard:
             self._restart,
         )
         _backup.restore(firmware.countdown, self._record)
+        push = firmware.push
+        firmware.push = lambda: self._push(push)
         self.firmware = firmware
         self.up_since_ns = self._agenda.now_ns
         firmware.save()
         self._note_events(0)
         firmware.push()
         self._plan(0)
+
+    def _push(self, push: Callable[[], None]) -> None:
+        """Push the newest event, unless the hint of a countdown is to get lost."""
+        _, source, *_ = self.firmware.log.read(self.firmware.log.last_seq)
+        if self.hints_to_lose and source == SOURCE_RTC_TIMER:
+            self.hints_to_lose -= 1
+        else:
+            push()
 
     def _restart(self) -> None:
         raise _Reset

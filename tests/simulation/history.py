@@ -115,6 +115,7 @@ _DENSE: Final = {
     "board_prompt": 20000.0,
     "press": 6000.0,
     "foreign_timer": 30000.0,
+    "lost_hint": 3000.0,
     "bus_down": 4000.0,
     "bus_slow": 9000.0,
     "lost_ack": 9000.0,
@@ -376,6 +377,7 @@ _ARGS: Final[dict[str, Any]] = {
     "board_rate": lambda rng: {"part": round(rng.uniform(-1, 1), 3)},
     "board_prompt": lambda rng: {},
     "press": lambda rng: {"source": rng.choice((2, 3))},
+    "lost_hint": lambda rng: {},
     "foreign_timer": lambda rng: {"for_s": _span(rng, 5, 3600)},
     "bus_down": lambda rng: {
         "bus": rng.choice(BUSES),

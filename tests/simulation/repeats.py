@@ -29,7 +29,7 @@ class Repeats:
         self._sure.pop(key, None)
 
     def crashed(self) -> None:
-        self._left = 1
+        self._left += 1  # what comes again may wait for its bus until after the next one
 
     def fired(self, key: Key, due_ns: int, *, acknowledged: bool) -> None:
         """A subscriber received this. Raises `Violation` when it may not have come again."""
