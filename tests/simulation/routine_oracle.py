@@ -88,6 +88,7 @@ class RoutineOracle:
         self._believed = self._past_reached = True
         self._past_ns = 0
         self._asked_in_doubt: set[str] = set()
+        self._before_save: tuple[set[str], dict[str, int]] = (set(), {})
         self._ended: dict[str, tuple[RunRequest, Outcome]] = {}
         self.world_ns: Callable[[], int] = lambda: 0
         self.saved_ns = 0
@@ -101,6 +102,8 @@ class RoutineOracle:
             raise Violation(KEPT, f"loaded {state}, but it is one of {known}")
         if state != self.state:  # the save that was cut off has come to its end
             self._follow()
+        elif self._saving is not None:
+            self._take_back()
         self.state, self._saving = state, None
         self._all_there(state)
         self._living = True
@@ -126,6 +129,7 @@ class RoutineOracle:
 
     def saving(self, state: RoutineState) -> None:
         self._saving = state
+        self._before_save = set(self._asked_in_doubt), dict(self._last_ran_ns)
         now = self._world.now()
         if state.written_ns not in (now.wall_ns, max(now.wall_ns, self._past_ns)):
             raise Violation(KEPT, f"written at {now.wall_ns}, but it says {state.written_ns}")
@@ -133,6 +137,12 @@ class RoutineOracle:
 
     def save_failed(self) -> None:
         self._saving = None
+        self._take_back()
+
+    def _take_back(self) -> None:
+        """What was to be saved is not so."""
+        self._asked_in_doubt, self._last_ran_ns = self._before_save
+        self._moving_ns.clear()
 
     def saved(self, state: RoutineState) -> None:
         self.stats.saves += 1

@@ -55,8 +55,8 @@ def _rounds(failed: Outcome, fails: Fails, in_time: Callable[[], bool]) -> Itera
     while in_time():
         before = history
         history = _fewer(history, fails, in_time)
-        history = _plainer(history, fails)
-        history = _shorter_bodies(history, fails)
+        history = _plainer(history, fails, in_time)
+        history = _shorter_bodies(history, fails, in_time)
         yield history != before
 
 
@@ -94,14 +94,14 @@ def _without_groups(
     return kept
 
 
-def _plainer(history: History, fails: Fails) -> History:
+def _plainer(history: History, fails: Fails, in_time: Callable[[], bool]) -> History:
     """Make the device an ordinary one, as far as that does not matter."""
     config = history.config
     plain_board = BoardConfig(step_max_ms=config.board.step_max_ms)
     changes: list[dict[str, object]] = [{"board": plain_board}]
     changes += [{name: value} for name, value in _PLAIN.items()]
     for change in changes:
-        if all(getattr(config, name) == value for name, value in change.items()):
+        if not in_time() or all(getattr(config, name) == value for name, value in change.items()):
             continue
         plainer = dataclasses.replace(config, **change)  # type: ignore[arg-type]
         if fails(History(plainer, history.ops)):
@@ -109,12 +109,12 @@ def _plainer(history: History, fails: Fails) -> History:
     return History(config, history.ops)
 
 
-def _shorter_bodies(history: History, fails: Fails) -> History:
+def _shorter_bodies(history: History, fails: Fails, in_time: Callable[[], bool]) -> History:
     """Leave out of every request what it fails without."""
     ops = list(history.ops)
     for at, op in enumerate(ops):
         for name in _OPTIONAL:
-            if name not in ops[at].args.get("body", ()):
+            if not in_time() or name not in ops[at].args.get("body", ()):
                 continue
             body = {key: value for key, value in ops[at].args["body"].items() if key != name}
             shorter = dataclasses.replace(op, args=ops[at].args | {"body": body})
