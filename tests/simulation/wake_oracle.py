@@ -174,6 +174,8 @@ class WakeOracle:
             world.board.up_since_ns,
             world.resumed_ns,
         )
+        # A board whose word that it has started was lost is found out when it is asked next.
+        known = world.link_since_ns is not None and world.link_since_ns >= world.board.up_since_ns
         if (
             world.awake
             and world.bridge is not None
@@ -181,6 +183,7 @@ class WakeOracle:
             and not world.bridge.loop.dead
             and world.line.plugged
             and world.board.firmware is not None
+            and known
             and world.agenda.now_ns > quiet_since_ns + _LINK_NS
         ):
             raise Violation(LINKED, "the link is given up, although nothing is wrong with it")
