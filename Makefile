@@ -34,7 +34,7 @@ tests/node_modules/.ready: tests/package.json tests/package-lock.json
 
 .PHONY: ovos
 ovos: $(VENV)/.ready
-	@$(BIN)/python tests/ovos_envs.py
+	@$(BIN)/python tests/fixtures/ovos_envs.py
 
 .PHONY: test-setup
 test-setup: system-packages setup tests/node_modules/.ready ovos
@@ -69,7 +69,7 @@ doors: test-setup ## only floods, possessed boards and crashes, one test at a ti
 
 .PHONY: bench
 bench: test-setup ## measure the bridge beside its peers; SIZE=full for a quarter of an hour more
-	PYTHONPATH=tests $(BIN)/python -m bench --size $(or $(SIZE),short) $(MEASURE)
+	PYTHONPATH=tests:tests/fixtures $(BIN)/python -m bench --size $(or $(SIZE),short) $(MEASURE)
 
 # -- long runs -------------------------------------------------------------------------------------
 
@@ -98,4 +98,4 @@ mutants: test-setup ## change the product wrongly on purpose: does the simulatio
 
 .PHONY: conformance
 conformance: test-setup ## run what proves each requirement, and print it; ONLY=--black-box for both transports
-	PYTHONPATH=tests $(BIN)/python -m conformance $(ONLY)
+	PYTHONPATH=tests:tests/fixtures $(BIN)/python -m conformance $(ONLY)

@@ -1,6 +1,7 @@
 """What a large store costs: at a start, in memory, and when nothing is due."""
 
 import asyncio
+import os
 import subprocess
 import sys
 import time
@@ -75,7 +76,7 @@ def _loaded(path: Path, now: Now) -> dict[str, Value]:
         check=True,
         capture_output=True,
         timeout=WAIT_S,
-        env={"PYTHONPATH": str(Path(__file__).parent.parent)},
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
     )
     figures: dict[str, Value] = msgspec.json.decode(said.stdout)
     return figures

@@ -29,7 +29,7 @@ def proofs() -> list[Proof]:
     said = subprocess.run(
         (sys.executable, "-m", "conformance", "--list"),
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'tests/fixtures'}"},
         capture_output=True,
         text=True,
         check=True,

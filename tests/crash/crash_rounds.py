@@ -13,7 +13,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
+_TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(_TESTS), str(_TESTS / "fixtures")]
 
 from crash.faults import Fault, carry_out, draw  # noqa: E402 - found through the path set above
 from crash.load import Load, stopped  # noqa: E402

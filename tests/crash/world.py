@@ -25,7 +25,7 @@ from wakebridge.store.schedules_sqlite import SchedulesSqlite
 
 DISK_BYTES = 16 * 1024 * 1024
 START_LIMIT_S = 30.0
-_TESTS = Path(__file__).parents[1]
+_FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 class Board:
@@ -90,7 +90,7 @@ class Agent:
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(_TESTS / "mqtt_agent.py"), str(self._port)), stdout=PIPE
+            *(sys.executable, str(_FIXTURES / "mqtt_agent.py"), str(self._port)), stdout=PIPE
         )
         self._reader = asyncio.create_task(self._read(self._process))
 

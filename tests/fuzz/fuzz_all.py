@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parent)]
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "fixtures")]
 
 from fuzz.targets import CORPUS, TARGETS  # noqa: E402 - found through the path that is set above
 

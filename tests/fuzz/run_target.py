@@ -10,7 +10,8 @@ from pathlib import Path
 
 import atheris  # type: ignore[import-untyped]  # it ships no types
 
-sys.path[:0] = [str(Path(__file__).parents[1])]
+_TESTS = Path(__file__).parents[1]
+sys.path[:0] = [str(_TESTS), str(_TESTS / "fixtures")]
 
 from fuzz.targets import target  # noqa: E402 - found through the path that is set just above
 

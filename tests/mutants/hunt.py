@@ -16,7 +16,9 @@ OURS = ("wakebridge", "wakewire", "wakeboard", "simulation")
 
 def main(root: Path, budget_s: float, devices: list[str]) -> None:
     """Hunt in `root`, for at most `budget_s` of processor time."""
-    sys.path[:0] = [str(root / part) for part in ("host", "protocol", "firmware", "tests")]
+    sys.path[:0] = [
+        str(root / part) for part in ("host", "protocol", "firmware", "tests", "tests/fixtures")
+    ]
     limit_s = round(budget_s) + 60
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))  # a mutant may never end
     from simulation.history import PROFILES, draw

@@ -23,7 +23,7 @@ PARTS: Final = (
     "protocol/wakewire",
     "firmware/wakeboard",
     "tests/simulation",
-    "tests/micropython.py",
+    "tests/fixtures/micropython.py",
     "tests/mutants/hunt.py",
 )
 """What the simulation needs of the tree."""

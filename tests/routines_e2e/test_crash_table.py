@@ -227,7 +227,7 @@ def check_details(row: Row, kill: Kill, shown: Any) -> None:
 
 
 def test_the_page_of_the_reference_is_generated_from_the_rows() -> None:
-    """When it is not: `python tests/crash_rows.py > crash-table.md`."""
+    """When it is not: `python tests/fixtures/crash_rows.py > crash-table.md`."""
     assert PAGE.read_text(encoding="utf-8") == page()
 
 

@@ -16,8 +16,8 @@ from wakebridge.routine.state import RunKind
 from wakebridge.runner.command import CommandConfig, CommandRunner
 from wakebridge.runner.port import Completed, Failed, Interrupted, Outcome, RunRequest, Stopped
 
-TESTS = Path(__file__).parent.parent
-AGENT = str(TESTS / "command_agent.py")
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+AGENT = str(FIXTURES / "command_agent.py")
 RUN_ID = "r1.1"
 
 
@@ -216,7 +216,7 @@ async def test_closing_the_runner_ends_every_program() -> None:
 def test_no_orphan_after_the_bridge_is_killed() -> None:
     program = (sys.executable, AGENT)
     bridge = subprocess.Popen(
-        (sys.executable, str(TESTS / "command_bridge.py"), '{"do": "stubborn"}', *program),
+        (sys.executable, str(FIXTURES / "command_bridge.py"), '{"do": "stubborn"}', *program),
         stdout=subprocess.PIPE,
         text=True,
     )

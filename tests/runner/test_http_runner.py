@@ -20,7 +20,7 @@ from wakebridge.runner import http as http_runner
 from wakebridge.runner.http import Delivery, HttpConfig, HttpRunner
 from wakebridge.runner.port import Completed, Failed, Interrupted, Outcome, RunRequest, Stopped
 
-AGENT = Path(__file__).parent.parent / "http_agent.py"
+AGENT = Path(__file__).parents[1] / "fixtures" / "http_agent.py"
 RUN_ID = "r1.1"
 STATUS_OF = {
     Delivery.TAKEN: 204,

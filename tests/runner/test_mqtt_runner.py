@@ -18,7 +18,7 @@ from wakebridge.routine.state import RunKind
 from wakebridge.runner.mqtt import Broker, MqttRunner, MqttRunnerConfig
 from wakebridge.runner.port import Completed, Failed, Interrupted, Outcome, RunRequest, Stopped
 
-AGENT = Path(__file__).parent.parent / "mqtt_agent.py"
+AGENT = Path(__file__).parents[1] / "fixtures" / "mqtt_agent.py"
 RUN_ID = "r1.1"
 QUICK = {
     "lease_s": 2.0,

@@ -17,10 +17,10 @@ from wakewire import PAYLOAD_MAX
 
 from .kernel import MS, NS, Agenda, Planned, Violation
 from .line import SerialLine
-from .properties import FIRMWARE_ALIVE, OUTLASTS, UPTIME
+from .properties import EVENTS, FIRMWARE_ALIVE, OUTLASTS, UPTIME
 
 _ROOT: Final = Path(__file__).parents[2]
-for _path in (str(_ROOT / "firmware"), str(_ROOT / "tests")):
+for _path in (str(_ROOT / "firmware"), str(_ROOT / "tests/fixtures")):
     if _path not in sys.path:
         sys.path.append(_path)
 # Untyped on purpose: the firmware is MicroPython's dialect, with checks of its own.
@@ -407,6 +407,15 @@ class SimBoard:
             self.log.setdefault(event.boot_id, []).append(event)
             if source == SOURCE_RTC_TIMER:
                 self.expired_tokens.add(token)
+        self._check_log(log)
+
+    def _check_log(self, log: Any) -> None:
+        """What the board still offers is what it logged."""
+        oldest = log.oldest_seq()
+        _, source, _, token, _ = log.read(oldest)
+        logged = self.log[self.firmware.boot_id][oldest - 1]
+        if (source, token) != (logged.source, logged.token):
+            raise Violation(EVENTS, f"event {oldest} is {source} {token:#x}, logged was {logged}")
 
     def _plan(self, wait_ms: int) -> None:
         """Run again when the wait is over; a coarse world skips waits in which nothing is due."""

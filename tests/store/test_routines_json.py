@@ -26,8 +26,8 @@ from wakebridge.store.routines_json import (
     write_state,
 )
 
-WORKER = Path(__file__).parent.parent / "store_worker.py"
-TESTS = WORKER.parent
+WORKER = Path(__file__).parents[1] / "fixtures" / "store_worker.py"
+TESTS = Path(__file__).parents[1]
 A15 = {
     row["row"]: row
     for case in json.loads((TESTS / "data" / "routine-cases.json").read_text())
@@ -453,7 +453,7 @@ def run_worker(*arguments: str, prefix: tuple[str, ...] = ()) -> "subprocess.Com
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": str(WORKER.parent)},
     )
 
 
@@ -502,7 +502,7 @@ def test_r30_killed_while_saving_at_random_moments_the_state_is_the_old_or_the_n
             (sys.executable, str(WORKER), "count", str(tmp_path)),
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(TESTS)},
+            env={**os.environ, "PYTHONPATH": str(WORKER.parent)},
         )
         assert process.stdout is not None
         for _ in range(chance.randrange(1, 12)):
