@@ -169,8 +169,12 @@ class Disk:
     def _sectors(self, old: bytes, new: bytes) -> bytes:
         mixed = bytearray()
         length = max(len(old), len(new))
-        for at in range(0, length, _SECTOR):
-            pick_new = self._random.random() < 0.5
+        starts = range(0, length, _SECTOR)
+        changed = [at for at in starts if old[at : at + _SECTOR] != new[at : at + _SECTOR]]
+        # Half of the time they are written in order, up to somewhere.
+        in_order = self._random.choice(changed) if changed and self._random.random() < 0.5 else 0
+        for at in starts:
+            pick_new = at < in_order or (not in_order and self._random.random() < 0.5)
             piece = (new if pick_new else old)[at : at + _SECTOR]
             other = (old if pick_new else new)[at : at + _SECTOR]
             mixed += piece or bytes(len(other))
