@@ -488,15 +488,13 @@ _STORE_MUTANTS: Final = (
         "The newest fire on record is that of the newest commit.",
     ),
     Mutant(
-        "one-commit-each",
+        "watermark-apart",
         "stores",
         _SQLITE,
-        '        db.execute("BEGIN IMMEDIATE")\n        for change in changes:\n',
-        "        for change in changes:\n"
-        "            if db.in_transaction:\n"
-        '                db.execute("COMMIT")\n'
-        '            db.execute("BEGIN IMMEDIATE")\n',
-        "Each change of a commit is a transaction of its own.",
+        "        db.execute(_WATERMARK, (now_ns,",
+        '        db.execute("COMMIT")\n        db.execute("BEGIN IMMEDIATE")\n'
+        "        db.execute(_WATERMARK, (now_ns,",
+        "A commit's changes and its time are two transactions.",
     ),
     Mutant(
         "journal-in-memory",
