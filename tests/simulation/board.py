@@ -156,6 +156,7 @@ class SimBoard:
         self.powered = False
         self.at_prompt = False
         self.hints_to_lose = 0
+        self.hint_lost_ns = -1
         self._booted_ms = 0
         self._told: set[int] = set()
         """Tokens that came over the wire, so that they are in a checkpoint."""
@@ -305,6 +306,7 @@ class SimBoard:
         _, source, *_ = self.firmware.log.read(self.firmware.log.last_seq)
         if self.hints_to_lose and source == SOURCE_RTC_TIMER:
             self.hints_to_lose -= 1
+            self.hint_lost_ns = self._agenda.now_ns
         else:
             push()
 

@@ -1,18 +1,18 @@
-"""Devices that are run at every test: some of each profile, and those that once found a fault."""
+"""What is run at every test: devices of each profile, and histories that once found a fault.
 
+A history stays what it is; what is drawn for a device changes with every operation that is added.
+"""
+
+from pathlib import Path
 from typing import Final
 
 from . import report
-from .fleet import run_device
+from .history import History, draw, profile_of
 from .outcome import Outcome
+from .world import run
 
-FOUND: Final = {
-    "storm-101-16": "a countdown of another program, set while the host slept over its reading",
-    "storm-102-62": "a short outage of a bus within a long one, which ended both",
-    "storm-103-22": "a countdown of another program, set while the host slept over its request",
-    "storm-a-11": "a step of the clock just after it was vouched for, with a full disk",
-}
-"""Devices that once broke a promise, and by what."""
+FOUND: Final = tuple(sorted((Path(__file__).parent / "histories").glob("*.json")))
+"""Histories that once broke a promise, each named after what was wrong."""
 
 STORMS: Final = tuple(f"storm-kept-{number}" for number in range(1, 13))
 DAYS: Final = tuple(f"day-kept-{number}" for number in range(1, 7))
@@ -22,7 +22,15 @@ YEARS: Final = tuple(f"years-kept-{number}" for number in range(1, 5))
 
 def live(device: str) -> Outcome:
     """Run a device whose promises must all hold; what to do about one that does not is said."""
-    outcome = run_device(device)
-    said = report.failure(device, outcome, f"--device {device}")
-    assert outcome.violation is None, "\n".join(said)
+    return _held(draw(device, profile_of(device)), device, f"--device {device}")
+
+
+def live_again(path: Path) -> Outcome:
+    """Run a history from a file, in the same way."""
+    return _held(History.from_json(path.read_text("utf-8")), path.stem, f"--history {path}")
+
+
+def _held(history: History, name: str, again: str) -> Outcome:
+    outcome = run(history)
+    assert outcome.violation is None, "\n".join(report.failure(name, outcome, again))
     return outcome

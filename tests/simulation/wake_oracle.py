@@ -124,12 +124,15 @@ class WakeOracle:
         up_ns = world.board.up_since_ns
         if world.link_since_ns < up_ns <= self._trouble_until_ns:
             up_ns += _READBACK_NS  # the board's word that it has started was lost
+        foreign_ns = self._foreign_until_ns
+        if self._foreign_since_ns <= world.board.hint_lost_ns:
+            foreign_ns += _READBACK_NS  # its word that another program's has run out was lost
         return max(
             *known_ns,
             world.link_since_ns,
             up_ns,
             self._trouble_until_ns,
-            self._foreign_until_ns,
+            foreign_ns,
             self._board_trouble_ns,
             self._stepped_ns,
         )
