@@ -181,6 +181,7 @@ def draw(seed: str, profile: Profile) -> History:
             at_s += rng.expovariate(1 / mean_s)
     ops += _burst(NS, random.Random(f"{seed} first"), config, profile, 6)
     ops += list(_asked_again(ops, random.Random(f"{seed} again"), profile))
+    ops += list(_delays_over_steps(ops, random.Random(f"{seed} delays")))
     ops.sort(key=lambda op: op.at_ns)
     return History(config, tuple(op for op in ops if op.at_ns < round(days * DAY)))
 
@@ -197,12 +198,24 @@ def _asked_again(ops: list[Op], rng: random.Random, profile: Profile) -> Iterato
             body["until"] = text_of(instant(every["start"]) + rng.randrange(20) * period_ns)
         gap_ns = round(_span(rng, 1, profile.horizon_s) * NS)
         at_ns = op.at_ns + gap_ns
-        if rng.random() < 0.3:  # together with its bus, which keeps what is due waiting
+        if rng.random() < 0.1:  # together with its bus, which keeps what is due waiting
             away_s = round(gap_ns / NS * rng.random(), 3) + 1
             away = {"bus": op.args["bus"], "for_s": away_s + 5, "noticed_s": 0.0}
             yield Op(at_ns - round(away_s * NS), "bus_down", away)
         yield Op(at_ns - 3 * NS, "user_wake", {})
         yield Op(at_ns + NS, "ask", {**op.args, "body": body})
+
+
+def _delays_over_steps(ops: list[Op], rng: random.Random) -> Iterator[Op]:
+    """Somebody waits for a delay to end while the clock is set."""
+    for op in ops:
+        if op.kind == "step" and op.at_ns > 30 * NS:
+            owner = rng.choice(OWNERS)
+            seconds = _span(rng, 15, 900)
+            body = {"id": "delay", "event": f"{owner}.ring", "in": {"seconds": seconds}}
+            asked = {"verb": "schedule", "owner": owner, "bus": rng.choice(BUSES), "body": body}
+            yield Op(op.at_ns - 20 * NS, "user_wake", {})
+            yield Op(op.at_ns - 10 * NS, "ask", asked)
 
 
 def _config(seed: str, days: float, rng: random.Random, profile: Profile) -> Config:
