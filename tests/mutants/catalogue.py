@@ -491,9 +491,9 @@ _STORE_MUTANTS: Final = (
         "watermark-apart",
         "stores",
         _SQLITE,
-        "        db.execute(_WATERMARK, (now_ns,",
+        "        db.execute(_WATERMARK, (*past_ns,",
         '        db.execute("COMMIT")\n        db.execute("BEGIN IMMEDIATE")\n'
-        "        db.execute(_WATERMARK, (now_ns,",
+        "        db.execute(_WATERMARK, (*past_ns,",
         "A commit's changes and its time are two transactions.",
     ),
     Mutant(
