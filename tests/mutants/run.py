@@ -37,7 +37,7 @@ DEVICES: Final = tuple(
 )
 """The same for every mutant: short lives full of trouble first."""
 
-BUDGET_S: Final = 120.0
+BUDGET_S: Final = 240.0
 """Processor time for one mutant; one that lives longer has survived."""
 
 
