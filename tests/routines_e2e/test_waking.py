@@ -101,9 +101,9 @@ async def test_r40_r43_r49_an_overdue_routine_waits_for_the_wake_of_a_board_that
     board: DeskBoard, bridge: BridgeProcess, notes: Notes
 ) -> None:
     """The start of a board is an event as well, of source 1: it makes nothing eligible."""
-    routine_id = await create(bridge, "x", delay_s=1)
+    routine_id = await create(bridge, "x", delay_s=2)
     mark = bridge.mark()
-    await board.power_loss(off_s=1.2)
+    await board.power_loss(off_s=2.2)
     await until(bridge, routine_id, status="completed")
     assert order(bridge.lines[mark:]) == [1, RTC_TIMER, "queued", "running", "completed"]
     assert len(notes.all()) == 1
