@@ -91,7 +91,7 @@ async def test_r40_r43_buttons_voices_and_the_hosts_clock_run_nothing_only_sourc
         assert notes.all() == []
         assert order(bridge.lines[mark:]) == [BUTTON, VOICE, HOST, BUTTON, VOICE, HOST]
         board.go_on()
-        await until(bridge, routine_id, status="completed")
+        await bridge.said("routine", after=mark, id=routine_id, status="completed")
         assert order(bridge.lines[mark:])[6:] == [RTC_TIMER, "queued", "running", "completed"]
         assert len(notes.all()) == 1
     board.vanish()
@@ -104,7 +104,7 @@ async def test_r40_r43_r49_an_overdue_routine_waits_for_the_wake_of_a_board_that
     routine_id = await create(bridge, "x", delay_s=2)
     mark = bridge.mark()
     await board.power_loss(off_s=2.2)
-    await until(bridge, routine_id, status="completed")
+    await bridge.said("routine", after=mark, id=routine_id, status="completed")
     assert order(bridge.lines[mark:]) == [1, RTC_TIMER, "queued", "running", "completed"]
     assert len(notes.all()) == 1
 
