@@ -58,7 +58,7 @@ lint: $(VENV)/.ready ## style, types and import contracts
 
 .PHONY: test
 test: test-setup lint ## install what the tests need, then run all of them
-	$(PYTEST) -n $(JOBS) --dist loadfile -m "not alone" --reruns 2
+	$(PYTEST) -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "not alone" --reruns 2
 	$(PYTEST) -m alone --reruns 2
 
 .PHONY: doors
