@@ -12,7 +12,7 @@ import msgspec
 from wakebridge.schedule.errors import UnknownZone
 from wakebridge.schedule.instants import Now
 from wakebridge.schedule.record import Record
-from wakebridge.schedule.rules import At, Rule
+from wakebridge.schedule.rules import At
 
 # How many missed instants are listed one by one in a report and in a schedule's state. A daily
 # alarm that was off for a year lists all of them; a period of one second that was off for a year
@@ -191,11 +191,8 @@ def _consume(schedule: Schedule, through_ns: int, count: int) -> Schedule:
     """Return the schedule after `count` occurrences, the last of them at `through_ns`."""
     record = schedule.record
     consumed = schedule.consumed + count
-    next_ns = None if schedule.one_shot else _next_after(record.rule, through_ns)
     exhausted = record.count is not None and consumed >= record.count
-    over = next_ns is not None and record.until_ns is not None and next_ns > record.until_ns
-    if exhausted or over:
-        next_ns = None
+    next_ns = None if schedule.one_shot or exhausted else _next_after(record, through_ns)
     return msgspec.structs.replace(schedule, next_ns=next_ns, consumed=consumed)
 
 
@@ -222,9 +219,7 @@ def continued(schedule: Schedule, stored: Schedule, now: Now, *, doubted: bool) 
     ):
         next_ns, provisional = owed_ns, stored.provisional
     elif fired_ns is not None and next_ns is not None and next_ns <= fired_ns:
-        next_ns = _next_after(record.rule, fired_ns)
-        if next_ns is not None and record.until_ns is not None and next_ns > record.until_ns:
-            next_ns = None
+        next_ns = _next_after(record, fired_ns)
     return msgspec.structs.replace(
         schedule,
         next_ns=next_ns,
@@ -239,22 +234,23 @@ def begun(schedule: Schedule, now: Now) -> Schedule:
 
     The first occurrence that is not before `now` is its next one, and nothing counts as missed.
     """
-    first_ns = _next_after(schedule.record.rule, max(now.wall_ns - 1, schedule.last_fired_ns or 0))
-    until_ns = schedule.record.until_ns
-    if first_ns is not None and until_ns is not None and first_ns > until_ns:
-        first_ns = None
+    first_ns = _next_after(schedule.record, max(now.wall_ns - 1, schedule.last_fired_ns or 0))
     return msgspec.structs.replace(schedule, next_ns=first_ns, provisional=False)
 
 
-def _next_after(rule: Rule, after_ns: int) -> int | None:
-    """Return the next occurrence; None also when the tz database has lost the rule's zone.
+def _next_after(record: Record, after_ns: int) -> int | None:
+    """Return the next occurrence; None when it lies beyond `until`, or the rule's zone is lost.
 
-    Such a schedule is kept and waits: loading it under other zone rules looks for the zone again.
+    A schedule whose zone the tz database has lost is kept and waits: loading it under other zone
+    rules looks for the zone again.
     """
     try:
-        return rule.next_after(after_ns)
+        next_ns = record.rule.next_after(after_ns)
     except UnknownZone:
         return None
+    if next_ns is not None and record.until_ns is not None and next_ns > record.until_ns:
+        return None
+    return next_ns
 
 
 def _unless_over(schedule: Schedule) -> Schedule | None:
