@@ -68,6 +68,12 @@ class _LastWords(logging.Handler):
         _log.debug("%s", self.text)
 
 
+def _packet_bytes(topic: str, payload: bytes, properties: Properties | None) -> int:
+    """Return the most bytes that a message takes as a PUBLISH with QoS 1."""
+    extra = 1 if properties is None else len(properties.pack())  # type: ignore[no-untyped-call]  # unannotated in the library
+    return _HEAD_BYTES_MAX + len(topic.encode()) + extra + len(payload)
+
+
 class BrokerClient(Client):
     """The library's client, with what it does not tell and what it does too late.
 
@@ -102,9 +108,7 @@ class BrokerClient(Client):
     ) -> ReasonCode:
         """Publish with QoS 1; return what the PUBACK says. Raise MqttError or ValueError."""
         limit = self._packet_bytes_max
-        extra = 1 if properties is None else len(properties.pack())  # type: ignore[no-untyped-call]  # unannotated in the library
-        size = _HEAD_BYTES_MAX + len(topic.encode()) + extra + len(payload)
-        if limit is not None and size > limit:
+        if limit is not None and (size := _packet_bytes(topic, payload, properties)) > limit:
             raise ValueError(f"a message of {size} bytes, and the broker takes {limit}")
         async with self._slots:
             info = self._publish_now(topic, payload, retain, properties)
