@@ -67,19 +67,10 @@ async def test_an_event_that_is_too_large_holds_up_nobody_e35(
 class Listing(FakeScheduler):
     """Answers `list` with more than the broker takes."""
 
-    async def request(
-        self,
-        verb: str,
-        body: object,
-        context: Mapping[str, object] | None,
-        route: str,
-        identity: str | None,
-        *,
-        legacy_event: str | None = None,
-    ) -> dict[str, object]:
+    def _carry_out(self, verb: str, body: Mapping[str, object], owner: str) -> dict[str, object]:
         if verb == "list":
             return {"ok": True, "schedules": ["y" * 150_000]}
-        return await super().request(verb, body, context, route, identity)
+        return super()._carry_out(verb, body, owner)
 
 
 @pytest.mark.parametrize(("limit", "protocol"), WAYS)
